@@ -157,9 +157,11 @@ type Authority struct {
 
 // Creation is the pending creation of a Creating row. It has no time to live.
 type Creation struct {
-	Op       OperationKey
-	Request  []byte // immutable, at most 1 MiB
-	Hash     [32]byte
+	Op OperationKey
+	// Request is immutable and at most 1 MiB. ReadActor gives it; the record of
+	// a Change leaves it out (nil), so that losers of a race do not fetch it.
+	Request  []byte
+	Hash     [32]byte  // SHA-256 of the request
 	Deadline time.Time // original deadline by the Store's clock; bounds the terminal record's life
 }
 
@@ -171,7 +173,9 @@ type OperationKey struct {
 }
 
 // Change answers every change of an authority row. Record is the row as it is
-// after the call, whatever the Reason; Found says whether there is one.
+// after the call, whatever the Reason; Found says whether there is one. With
+// AlreadyApplied it need not be the operation's own row: that one may have been
+// finished, removed or replaced since. ReadTerminal tells a creation's result.
 type Change struct {
 	Reason Reason
 	Record Authority
@@ -235,33 +239,51 @@ type Store interface {
 	// Ping checks that the Store answers. Its error names the address.
 	Ping(ctx context.Context) error
 
-	// AcquireLease takes the RID's lease for ownerID, with a new generation. It
-	// is refused with LeaseHeld while another process's lease is valid, and
-	// repeats the earlier answer for an ownerID that holds it already.
+	// AcquireLease takes the RID's lease for ownerID, with a new generation, and
+	// removes the descriptor of the process before it. It is refused with
+	// LeaseHeld while another process's lease is valid, and answers
+	// AlreadyApplied, changing nothing, for an ownerID that holds it already.
+	// Also: Exhausted.
 	AcquireLease(ctx context.Context, rid, ownerID string, ttl time.Duration) (LeaseResult, error)
-	// RenewLease extends a lease that nobody superseded, even an expired one.
+	// RenewLease extends a lease that nobody superseded, even an expired one:
+	// Applied, LeaseSuperseded (with the lease that did), or Missing if there is
+	// none, because it was released, ended a day ago, or the Store lost it.
 	RenewLease(ctx context.Context, l Lease, ttl time.Duration) (LeaseResult, error)
-	// ReleaseLease ends the lease and removes the process's descriptor. A lease
-	// of another process is left alone.
+	// ReleaseLease ends the lease and removes the process's descriptor: Applied,
+	// or Missing. A lease of another process is left alone: LeaseSuperseded.
 	ReleaseLease(ctx context.Context, l Lease) (Reason, error)
 
 	// PublishNode writes the descriptor of the lease's process, if the lease is
-	// valid and d.Revision is not below the stored one of the same lifecycle.
+	// valid (else LeaseExpired or LeaseSuperseded) and d.Revision is not below
+	// the stored one of the same lifecycle (else VersionConflict). Publishing
+	// what is stored is AlreadyApplied and no change.
 	PublishNode(ctx context.Context, l Lease, d Descriptor) (Reason, error)
-	// RemoveNode removes the descriptor if it is that of the lease's process.
+	// RemoveNode removes the descriptor if it is that of the lease's process,
+	// else answers Missing or LeaseSuperseded. An expired lease is no obstacle:
+	// the process only takes its own offer back.
 	RemoveNode(ctx context.Context, l Lease) (Reason, error)
-	// ListNodes reads all descriptors of the namespace. If nothing changed
-	// since the change number given, it returns it with Nodes nil.
+	// ListNodes reads all descriptors of the namespace, ordered by RID. If none
+	// changed since the change number given, it returns that number with Nodes
+	// nil; 0 always lists. Renewals and used capacity do not move the change
+	// number: who needs them fresh lists with 0.
 	ListNodes(ctx context.Context, since uint64) (NodeList, error)
 
 	// ReadActor reads an authority row; found is false for a Missing one.
 	ReadActor(ctx context.Context, id string) (a Authority, found bool, err error)
-	// ReserveActor: Applied; Exists or TypeMismatch (see Record);
+	// ReserveActor: Applied, or AlreadyApplied for an operation that reserved
+	// before, whatever became of it; Exists or TypeMismatch (see Record);
 	// TargetUnavailable, TargetIncompatible, CapacityExceeded; Exhausted.
 	ReserveActor(ctx context.Context, r Reserve) (Change, error)
-	// FinishActor is for the reservation's target only (CR-06 to CR-08).
+	// FinishActor is for the reservation's target only (CR-06 to CR-08), with
+	// the operation of the reservation: Applied or AlreadyApplied; Missing,
+	// GenerationConflict; VersionConflict, also for a row that is Ready or was
+	// reserved by another operation; OwnerConflict; LeaseExpired (renew and try
+	// again), LeaseSuperseded; Exhausted.
 	FinishActor(ctx context.Context, f Finish) (Change, error)
-	// DeleteActor removes a Ready row and frees its slot, for its owner only.
+	// DeleteActor removes a Ready row and frees its slot, for its owner only:
+	// Applied, or AlreadyApplied for 5 minutes; Missing, GenerationConflict;
+	// VersionConflict, also for a row that is Creating; OwnerConflict;
+	// LeaseExpired, LeaseSuperseded.
 	DeleteActor(ctx context.Context, f Fence, op OpID) (Change, error)
 
 	// ReadTerminal reads the kept result of an operation.

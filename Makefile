@@ -1,0 +1,75 @@
+# The commands of this repository. `make` lists them.
+#
+#   make test PKG=./store/...          a part of the module
+#   make test RACE=1 ARGS='-run Lease -v'
+
+# What to act on, as the go command names packages.
+PKG ?= ./...
+# More flags for go test.
+ARGS ?=
+# 1 = with the race detector.
+RACE ?=
+# Build tags of tests: checks that release builds leave out.
+TAGS ?= invariants
+# Which benchmarks, and how often each.
+BENCH ?= .
+COUNT ?= 1
+
+LINT := go tool -modfile=internal/tools/lint/go.mod golangci-lint
+TEST := go run ./internal/tools/testrun -tags=$(TAGS) -shuffle=on $(if $(filter 1,$(RACE)),-race)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: fmt
+fmt: ## format all Go files
+	$(LINT) fmt
+
+.PHONY: fmt-check
+fmt-check: ## show what fmt would change, and fail if it is anything
+	$(LINT) fmt --diff
+
+.PHONY: vet
+vet: ## run go vet, with and without the build tags of tests
+	go vet $(PKG)
+	go vet -tags=$(TAGS) $(PKG)
+
+.PHONY: lint
+lint: ## run golangci-lint; the first time builds it, which takes minutes
+	$(LINT) config verify
+	$(LINT) run $(PKG)
+
+.PHONY: test
+test: ## run tests with the servers they need; PKG=, RACE=1, ARGS=
+	$(TEST) $(ARGS) -- $(PKG)
+
+.PHONY: fuzz-smoke
+fuzz-smoke: ## run every fuzz target for a few seconds
+	go run ./internal/tools/fuzzsmoke -tags=$(TAGS) $(PKG)
+
+.PHONY: build
+build: ## compile everything; commands go to bin/
+	go build ./...
+	$(if $(wildcard cmd/*/*.go),go build -o bin/ ./cmd/...)
+
+.PHONY: bench
+bench: ## run benchmarks; PKG=, BENCH=, COUNT=
+	go test -run='^$$' -bench='$(BENCH)' -count=$(COUNT) $(ARGS) $(PKG)
+
+.PHONY: cover
+cover: ## run tests and write cover.html
+	$(TEST) -coverpkg=./... -coverprofile=cover.out $(ARGS) -- $(PKG)
+	go tool cover -html=cover.out -o cover.html
+	go tool cover -func=cover.out | tail -n 1
+
+# In order, what fails fast first; each step says its name and its time.
+.PHONY: ci
+ci: ## all that a change must pass
+	@set -e; for step in fmt-check vet lint build test fuzz-smoke; do \
+		start=$$(date +%s); echo "== $$step"; \
+		$(MAKE) --no-print-directory $$step RACE=1; \
+		echo "== $$step: $$(( $$(date +%s) - start )) s"; \
+	done

@@ -1,0 +1,206 @@
+package zlnode
+
+import (
+	"context"
+
+	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/session"
+)
+
+// App is what an application registers before it starts a node: types and their
+// handlers. It is used by one goroutine and must not change after Start, which
+// reports all mistakes of the registration at once.
+type App struct{ app *node.App }
+
+// NewApp returns an empty App.
+func NewApp() *App { return &App{node.NewApp()} }
+
+// RelocationPolicy says what becomes of an object when its node is emptied. It
+// belongs to the type and never changes after Start.
+type RelocationPolicy uint8
+
+// DisableRelocation keeps objects of the type where they were created.
+const DisableRelocation RelocationPolicy = 1
+
+// ActorType is an Actor type whose value is *A.
+type ActorType[A any] struct {
+	app *node.App
+	t   *node.ActorType
+}
+
+// Name returns the stable type.
+func (t *ActorType[A]) Name() string { return t.t.Name }
+
+// DefineActor registers an Actor type. The stable type, 1–64 of A-Z a-z 0-9 . _ -,
+// is the name under which all nodes know it. factory makes the value of a new
+// Actor; it may run more than once for one creation and must not have effects
+// outside the value.
+func DefineActor[A any](app *App, stableType string, factory func(*ActorContext) (*A, error), policy RelocationPolicy) *ActorType[A] {
+	if policy != DisableRelocation {
+		app.app.Fail("actor type %q: %d is no relocation policy", stableType, policy)
+	}
+	var inner func(*node.ActorContext) (any, error)
+	if factory != nil {
+		inner = func(c *node.ActorContext) (any, error) { return factory(actorContext(c)) }
+	}
+	return &ActorType[A]{app.app, app.app.AddActor(stableType, inner)}
+}
+
+// OnSend registers the handler of a one-way packet with a JSON payload. An error
+// is logged and counted; the sender does not learn of it.
+func OnSend[A, M any](t *ActorType[A], packet string, h func(c *ActorCall, a *A, m M) error) {
+	OnSendRaw(t, packet, func(c *ActorCall, a *A, payload []byte) error {
+		var m M
+		if err := decodeJSON(c.Codec(), payload, &m); err != nil {
+			return err
+		}
+		return h(c, a, m)
+	})
+}
+
+// OnRequest registers the handler of a request with JSON payload and reply. An
+// error that it returns is the caller's result.
+func OnRequest[A, Q, R any](t *ActorType[A], packet string, h func(c *ActorCall, a *A, q Q) (R, error)) {
+	t.app.CheckName("request", t.t.Name, packet, t.t.Requests[packet] != nil)
+	t.t.Requests[packet] = func(c *node.Call, a any, payload []byte) (node.Reply, error) {
+		var q Q
+		if err := decodeJSON(Codec(c.Codec()), payload, &q); err != nil {
+			return node.Reply{}, err
+		}
+		r, err := h(actorCall(c), a.(*A), q)
+		return jsonReply(r, err)
+	}
+}
+
+// OnSendRaw registers the handler of a one-way packet with any payload. The
+// payload is valid during the call and must not be modified.
+func OnSendRaw[A any](t *ActorType[A], packet string, h func(c *ActorCall, a *A, payload []byte) error) {
+	t.app.CheckName("send", t.t.Name, packet, t.t.Sends[packet] != nil)
+	t.t.Sends[packet] = func(c *node.Call, a any, payload []byte) error { return h(actorCall(c), a.(*A), payload) }
+}
+
+// OnRequestRaw registers the handler of a request with any payload. The payload
+// is valid during the call and must not be modified. The reply has codec Raw; it
+// is copied before the Actor's next turn, so it may be the payload or a block
+// that the Actor uses again.
+func OnRequestRaw[A any](t *ActorType[A], packet string, h func(c *ActorCall, a *A, payload []byte) ([]byte, error)) {
+	t.app.CheckName("request", t.t.Name, packet, t.t.Requests[packet] != nil)
+	t.t.Requests[packet] = func(c *node.Call, a any, payload []byte) (node.Reply, error) {
+		r, err := h(actorCall(c), a.(*A), payload)
+		return node.Reply{Payload: r}, err
+	}
+}
+
+// Admission is the decision of OnCreateActor.
+type Admission struct{ inner node.Admission }
+
+// Accept lets the Actor come into being. reply reaches the creator; at most 1 MiB
+// and copied when the decision is recorded.
+func Accept(reply []byte) Admission { return Admission{node.Admission{Reply: reply}} }
+
+// Reject refuses the Actor: it is never visible, takes no message and uses no
+// capacity.
+func Reject(reply []byte) Admission { return Admission{node.Admission{Reject: true, Reply: reply}} }
+
+// CreateActorCall is a creation before the Entry Spot. It is the context of the
+// decision and ends at the creation's deadline.
+type CreateActorCall struct {
+	context.Context
+	// Actor is the staged Actor's context, Instance its value as the factory made it.
+	Actor    *ActorContext
+	Instance any
+	// Request is what the creator gave. It must not be modified.
+	Request []byte
+}
+
+// DecodeRequest decodes a JSON request into v.
+func (c *CreateActorCall) DecodeRequest(v any) error { return decodeJSON(JSON, c.Request, v) }
+
+// OnCreateActor registers the Entry Spot's decision about new Actors; without one
+// all are accepted. An error, a panic or a missed deadline fails the creation.
+// It may run for several Actors at once, and more than once for one creation.
+func OnCreateActor(app *App, h func(*CreateActorCall) (Admission, error)) {
+	if app.app.Entry.OnCreateActor != nil {
+		app.app.Fail("OnCreateActor is registered twice")
+	}
+	app.app.Entry.OnCreateActor = func(c *node.CreateCall) (node.Admission, error) {
+		a, err := h(&CreateActorCall{Context: c.Context, Actor: actorContext(c.Actor), Instance: c.Instance, Request: c.Request})
+		return a.inner, err
+	}
+}
+
+// SessionType is a session type whose value is *S.
+type SessionType[S any] struct {
+	app *node.App
+	t   *node.SessionType
+}
+
+// DefineSession registers a session type. factory makes the value of a Session
+// when its first packet for a handler comes.
+func DefineSession[S any](app *App, name string, factory func(*SessionContext) (*S, error)) *SessionType[S] {
+	var inner func(*node.SessionContext) (any, error)
+	if factory != nil {
+		inner = func(c *node.SessionContext) (any, error) { return factory(sessionContext(c)) }
+	}
+	return &SessionType[S]{app.app, app.app.AddSession(name, inner)}
+}
+
+// OnPacket registers the handler of a one-way packet of clients, with a JSON
+// payload.
+func OnPacket[S, M any](t *SessionType[S], packet string, h func(c *SessionCall, s *S, m M) error) {
+	t.app.CheckName("packet", t.t.Name, packet, t.t.Sends[packet] != nil)
+	t.t.Sends[packet] = func(c *node.SessionCall, s any, payload []byte) error {
+		var m M
+		if err := decodeJSON(Codec(c.Codec()), payload, &m); err != nil {
+			return err
+		}
+		return h(sessionCall(c), s.(*S), m)
+	}
+}
+
+// OnPacketRequest registers the handler of a request of clients, with JSON
+// payload and reply. An error becomes the client's Error frame.
+func OnPacketRequest[S, Q, R any](t *SessionType[S], packet string, h func(c *SessionCall, s *S, q Q) (R, error)) {
+	t.app.CheckName("packet request", t.t.Name, packet, t.t.Requests[packet] != nil)
+	t.t.Requests[packet] = func(c *node.SessionCall, s any, payload []byte) (node.Reply, error) {
+		var q Q
+		if err := decodeJSON(Codec(c.Codec()), payload, &q); err != nil {
+			return node.Reply{}, err
+		}
+		r, err := h(sessionCall(c), s.(*S), q)
+		return jsonReply(r, err)
+	}
+}
+
+// OnPacketRaw registers the handler of a one-way packet of clients. The payload
+// is valid during the call and must not be modified.
+func OnPacketRaw[S any](t *SessionType[S], packet string, h func(c *SessionCall, s *S, payload []byte) error) {
+	t.app.CheckName("packet", t.t.Name, packet, t.t.Sends[packet] != nil)
+	t.t.Sends[packet] = func(c *node.SessionCall, s any, payload []byte) error { return h(sessionCall(c), s.(*S), payload) }
+}
+
+// Relay sends packets of that name, one-way ones and requests, to the Session's
+// binding of the Actor type (the latest, if there are several), without a
+// handler in between. Packets of one client stay in order, relayed ones and
+// those for handlers together.
+func Relay[S any](t *SessionType[S], packet, actorType string) {
+	t.app.CheckName("relay", t.t.Name, packet, t.t.Relays[packet] != "")
+	t.t.Relays[packet] = actorType
+}
+
+// OnSessionClose registers what runs in the Session's last turn, if a handler of
+// it ever ran. reason is for logs.
+func OnSessionClose[S any](t *SessionType[S], h func(c *SessionContext, s *S, reason string)) {
+	if t.t.OnClose != nil {
+		t.app.Fail("OnSessionClose of %q is registered twice", t.t.Name)
+	}
+	t.t.OnClose = func(c *node.SessionContext, s any, reason string) { h(sessionContext(c), s.(*S), reason) }
+}
+
+func jsonReply(v any, err error) (node.Reply, error) {
+	if err != nil {
+		return node.Reply{}, err
+	}
+	b, err := encodeJSON(v)
+	return node.Reply{Codec: uint8(session.CodecJSON), Payload: b}, err
+}

@@ -1,0 +1,172 @@
+package zlnode
+
+import (
+	"context"
+
+	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/session"
+)
+
+// ActorRef names one incarnation of an Actor at one place: id, ObjectGeneration,
+// mesh and RID, with the generations of the place that Bind checks.
+type ActorRef = node.ActorRef
+
+// ActorContext is what an Actor knows of itself, for as long as it lives. Safe
+// for concurrent use.
+type ActorContext struct{ inner *node.ActorContext }
+
+func actorContext(c *node.ActorContext) *ActorContext {
+	o, ok := c.Outer.(*ActorContext)
+	if !ok {
+		o = &ActorContext{c}
+		c.Outer = o
+	}
+	return o
+}
+
+// ID returns the Actor's id.
+func (a *ActorContext) ID() string { return a.inner.Ref().ID }
+
+// Ref returns the Actor's identity and place.
+func (a *ActorContext) Ref() ActorRef { return a.inner.Ref() }
+
+// Type returns the stable type.
+func (a *ActorContext) Type() string { return a.inner.Type() }
+
+// Node returns the node that the Actor lives on.
+func (a *ActorContext) Node() *Node { return a.inner.Node().Outer().(*Node) }
+
+// ActorCall is one message in its Actor's turn and the context of that turn: it
+// carries the message's deadline. It must not be kept after the turn nor used by
+// another goroutine.
+type ActorCall struct {
+	context.Context
+	inner *node.Call
+}
+
+func actorCall(c *node.Call) *ActorCall {
+	o, ok := c.Outer.(*ActorCall)
+	if !ok {
+		o = &ActorCall{c, c}
+		c.Outer = o
+	}
+	return o
+}
+
+// Actor returns the Actor's context.
+func (c *ActorCall) Actor() *ActorContext { return actorContext(c.inner.Actor()) }
+
+// Node returns the node that the Actor lives on.
+func (c *ActorCall) Node() *Node { return c.Actor().Node() }
+
+// Packet returns the packet's name.
+func (c *ActorCall) Packet() string { return string(c.inner.Name()) }
+
+// Codec returns how the payload is encoded.
+func (c *ActorCall) Codec() Codec { return Codec(c.inner.Codec()) }
+
+// Metadata returns the message's metadata, valid during the turn.
+func (c *ActorCall) Metadata() session.Metadata { return c.inner.Metadata() }
+
+// FromSession reports whether the message came from the bound Session's client.
+func (c *ActorCall) FromSession() bool { return c.inner.FromSession() }
+
+// Bound reports whether a Session is bound to the Actor.
+func (c *ActorCall) Bound() bool { return c.inner.Bound() }
+
+// Push sends a one-way packet with a JSON payload to the bound Session's client.
+// Without a binding it fails with InvalidOperation.
+func (c *ActorCall) Push(packet string, v any) error {
+	b, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	return c.inner.Push(packet, uint8(JSON), nil, b)
+}
+
+// PushRaw is Push with bytes, which are copied.
+func (c *ActorCall) PushRaw(packet string, payload []byte) error {
+	return c.inner.Push(packet, uint8(Raw), nil, payload)
+}
+
+// SessionContext is what handlers know of their Session. Safe for concurrent use.
+type SessionContext struct{ inner *node.SessionContext }
+
+func sessionContext(c *node.SessionContext) *SessionContext {
+	o, ok := c.Outer.(*SessionContext)
+	if !ok {
+		o = &SessionContext{c}
+		c.Outer = o
+	}
+	return o
+}
+
+// ID returns the Session's number, unique on its node while the node lives.
+func (s *SessionContext) ID() uint64 { return s.inner.ID() }
+
+// RemoteAddr returns the client's address.
+func (s *SessionContext) RemoteAddr() string { return s.inner.RemoteAddr() }
+
+// Node returns the node that the client is connected to.
+func (s *SessionContext) Node() *Node { return s.inner.Node().Outer().(*Node) }
+
+// Bind binds the Actor that ref names to the Session: from when it returns,
+// packets are relayed to the Actor and it can push to the client. The Actor's
+// owner checks the ref; InvalidOperation: the id is another incarnation now;
+// Unavailable: the Actor is not there, or its node is not linked. An Actor has
+// one binding: an earlier one, of another Session, ends. Binding the same
+// incarnation again does nothing. If the link to the Actor's node is lost the
+// binding ends, and the Actor must be bound again.
+func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error { return s.inner.Bind(ctx, ref) }
+
+// Push sends a one-way packet with a JSON payload to the client.
+func (s *SessionContext) Push(packet string, v any) error {
+	b, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	return s.inner.Push(packet, uint8(JSON), nil, b)
+}
+
+// PushRaw is Push with bytes, which are copied.
+func (s *SessionContext) PushRaw(packet string, payload []byte) error {
+	return s.inner.Push(packet, uint8(Raw), nil, payload)
+}
+
+// Close ends the Session; what is queued for the client is sent before. The
+// client is told that the server ended it, with text for its log, at most 512
+// bytes.
+func (s *SessionContext) Close(text string) { s.inner.Close(session.ServerDrain, text) }
+
+// SessionCall is one packet in its Session's turn, with the rules of ActorCall.
+type SessionCall struct {
+	context.Context
+	inner *node.SessionCall
+}
+
+func sessionCall(c *node.SessionCall) *SessionCall {
+	o, ok := c.Outer.(*SessionCall)
+	if !ok {
+		o = &SessionCall{c, c}
+		c.Outer = o
+	}
+	return o
+}
+
+// Session returns the Session's context.
+func (c *SessionCall) Session() *SessionContext { return sessionContext(c.inner.Session()) }
+
+// Node returns the node that the client is connected to.
+func (c *SessionCall) Node() *Node { return c.Session().Node() }
+
+// Packet returns the packet's name.
+func (c *SessionCall) Packet() string { return string(c.inner.Name()) }
+
+// Codec returns how the payload is encoded.
+func (c *SessionCall) Codec() Codec { return Codec(c.inner.Codec()) }
+
+// Metadata returns the packet's metadata, valid during the turn.
+func (c *SessionCall) Metadata() session.Metadata { return c.inner.Metadata() }
+
+// Bind is Session().Bind within the turn.
+func (c *SessionCall) Bind(ref ActorRef) error { return c.Session().Bind(c, ref) }

@@ -1,0 +1,49 @@
+// Package client is the Go connector for STREAM servers: one connection to a
+// node, one-way messages, requests with replies, pushes from the server.
+//
+//	c, err := client.Dial(ctx, client.Options{
+//		Addr:   "127.0.0.1:9400",
+//		OnPush: func(m *client.Message) { fmt.Println(m.Name, string(m.Payload)) },
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//	reply, err := c.Request(ctx, "echo", []byte("hello"))
+//
+// # Goroutines
+//
+// A Client has two goroutines per connection: a reader, which runs every
+// callback, and a writer, which sends in one write what has gathered since the
+// last one. Callbacks (OnPush, OnState, the function given to RequestFunc)
+// therefore come one at a time, in the order of arrival. They must not block:
+// while one runs nothing is read, no request times out and no heartbeat is sent.
+// In particular a callback must not call Request, which waits for a reply that
+// only the reader can deliver, nor Send when the out queue may be full; it uses
+// RequestFunc or hands the work to another goroutine. All methods of Client are
+// safe for concurrent use, also from callbacks.
+//
+// # What ends a request
+//
+// Every request ends exactly once, with the first of: the reply, an error of the
+// server (*RemoteError), the timeout, the caller's context, the loss of the
+// connection (ErrDisconnected), Close (ErrClosed). A reply that comes later is
+// dropped and counted. After a timeout, a cancellation or a loss the server may
+// still carry the request out.
+//
+// # Reconnecting
+//
+// With Options.Reconnect the client dials again, with back-off and jitter, when
+// the connection is lost. Nothing of the old connection goes over to the new
+// one: requests under way end with ErrDisconnected, what was queued and not
+// written is lost, and the server knows nothing of who was logged in. OnState
+// tells the application when to log in anew. Pushes of the old connection are
+// delivered before its OnState(StateDisconnected), those of the new one after
+// OnState(StateConnected).
+//
+// # Bounds
+//
+// Received frames are bounded by MaxFrame, requests under way by MaxPending
+// (CapacityExceeded at once), bytes that wait to be written by OutQueueBytes
+// (senders wait up to SendTimeout, then DeadlineExceeded).
+package client

@@ -1,0 +1,71 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zlnode/zlnode/session"
+)
+
+// State is what OnState tells.
+type State uint8
+
+// The states of a client.
+const (
+	StateConnected State = iota + 1
+	StateDisconnected
+)
+
+// String returns the state's name.
+func (s State) String() string {
+	if s == StateConnected {
+		return "Connected"
+	}
+	return "Disconnected"
+}
+
+// Message is what the server sent: a push, or the reply to a request. The
+// result of Request belongs to the caller for good. A message given to a
+// callback is valid, with all its slices, until the callback returns.
+type Message struct {
+	Name        string // of a push; empty in replies
+	Codec       session.Codec
+	Metadata    session.Metadata
+	Correlation []byte
+	Payload     []byte // decompressed
+}
+
+// Clone returns a copy that shares no memory with m.
+func (m *Message) Clone() *Message {
+	c := *m
+	c.Metadata = slices.Clone(m.Metadata)
+	c.Correlation = slices.Clone(m.Correlation)
+	c.Payload = slices.Clone(m.Payload)
+	return &c
+}
+
+// JSON decodes a payload of codec JSON into v.
+func (m *Message) JSON(v any) error {
+	if m.Codec != session.CodecJSON {
+		return fmt.Errorf("client: payload of %q is %v, not JSON; decode Message.Payload with its own codec", m.Name, m.Codec)
+	}
+	if err := json.Unmarshal(m.Payload, v); err != nil {
+		return fmt.Errorf("client: payload of %q does not fit %T: %w", m.Name, v, err)
+	}
+	return nil
+}
+
+// Call is one packet to send. The client copies what it needs before the method
+// that takes it returns; it modifies nothing.
+type Call struct {
+	Name        string // 1 to 255 bytes of UTF-8
+	Codec       session.Codec
+	Metadata    session.Metadata // nil: none; see session.NewMetadata
+	Correlation []byte           // nil: none; the server sends it back in the reply
+	Payload     []byte
+	// Timeout ends a request. 0 means Options.RequestTimeout. A context with an
+	// earlier deadline ends it earlier. Unused by sends.
+	Timeout time.Duration
+}

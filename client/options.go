@@ -1,0 +1,148 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/zlnode/zlnode/session"
+)
+
+// Defaults of Options.
+const (
+	DefaultHeartbeatInterval = time.Second
+	DefaultSilenceTimeout    = 5 * time.Second
+	DefaultRequestTimeout    = 30 * time.Second
+	DefaultSendTimeout       = time.Second
+	DefaultDialTimeout       = 5 * time.Second
+	DefaultBackoffMin        = 100 * time.Millisecond
+	DefaultBackoffMax        = 5 * time.Second
+	DefaultMaxFrame          = 1 << 20
+	DefaultMaxPending        = 1024
+	DefaultOutQueueBytes     = 1 << 20
+)
+
+// Options configures a Client. The zero value of every field but Addr is its
+// documented default.
+type Options struct {
+	// Addr is the server's address, host:port. Required.
+	Addr string
+	// Dialer opens a connection to addr within ctx; nil means plain TCP. The
+	// connection must honour read and write deadlines. TLS belongs here.
+	Dialer func(ctx context.Context, addr string) (net.Conn, error)
+
+	// OnPush receives what the server sends on its own, in the order of arrival.
+	// The message and all of it is valid until OnPush returns; Clone keeps it.
+	// It runs on the reader goroutine, must not block, and may be called before
+	// Dial has returned. nil drops pushes.
+	OnPush func(m *Message)
+	// OnState tells of every change after the connection that Dial made: first
+	// StateDisconnected with what ended the connection, then, with Reconnect,
+	// StateConnected with a nil error, and so on. After Close it is not called
+	// any more. Runs on the reader goroutine, must not block.
+	OnState func(s State, err error)
+
+	// HeartbeatInterval is the time between two pings. Default 1 s; negative
+	// sends none.
+	HeartbeatInterval time.Duration
+	// SilenceTimeout drops a connection on which nothing was received, and one
+	// on which nothing can be written. Default 5 s; it must be above
+	// HeartbeatInterval. Negative waits for ever.
+	SilenceTimeout time.Duration
+	// RequestTimeout ends a request that has no earlier deadline. Default 30 s.
+	RequestTimeout time.Duration
+	// SendTimeout is how long a call waits for room in the out queue. Default 1 s.
+	SendTimeout time.Duration
+	// DialTimeout bounds one attempt to connect anew. Default 5 s. Dial itself
+	// is bounded by its context.
+	DialTimeout time.Duration
+
+	// Reconnect dials again when the connection was lost. Without it the client
+	// is finished then.
+	Reconnect bool
+	// BackoffMin and BackoffMax bound the wait before an attempt to connect
+	// anew. It starts at the minimum, doubles with each attempt that fails or
+	// whose connection did not last longer than BackoffMax, and is cut by a
+	// random part of up to one half. Defaults 100 ms and 5 s.
+	BackoffMin, BackoffMax time.Duration
+
+	// MaxFrame caps header plus payload of a received frame, and a payload after
+	// decompression, in bytes. A larger one ends the connection. Default 1 MiB.
+	MaxFrame int
+	// MaxPending caps requests under way; one more ends CapacityExceeded at
+	// once. Default 1024.
+	MaxPending int
+	// OutQueueBytes caps what waits to be written, in bytes; a frame larger than
+	// that cannot be sent. Default 1 MiB.
+	OutQueueBytes int
+}
+
+// withDefaults returns o with every unset field at its default, or an error that
+// names the field that cannot work.
+func (o Options) withDefaults() (Options, error) {
+	if o.Addr == "" {
+		return o, errors.New("client: Options.Addr is empty; give the server's host:port")
+	}
+	if o.Dialer == nil {
+		var d net.Dialer
+		o.Dialer = func(ctx context.Context, addr string) (net.Conn, error) {
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}
+	if o.OnPush == nil {
+		o.OnPush = func(*Message) {}
+	}
+	if o.OnState == nil {
+		o.OnState = func(State, error) {}
+	}
+	setDefault(&o.HeartbeatInterval, DefaultHeartbeatInterval)
+	setDefault(&o.SilenceTimeout, DefaultSilenceTimeout)
+	setDefault(&o.RequestTimeout, DefaultRequestTimeout)
+	setDefault(&o.SendTimeout, DefaultSendTimeout)
+	setDefault(&o.DialTimeout, DefaultDialTimeout)
+	setDefault(&o.BackoffMin, DefaultBackoffMin)
+	setDefault(&o.BackoffMax, max(DefaultBackoffMax, o.BackoffMin))
+	setDefault(&o.MaxFrame, DefaultMaxFrame)
+	setDefault(&o.MaxPending, DefaultMaxPending)
+	setDefault(&o.OutQueueBytes, DefaultOutQueueBytes)
+	return o, o.validate()
+}
+
+func (o *Options) validate() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"RequestTimeout", int64(o.RequestTimeout)},
+		{"SendTimeout", int64(o.SendTimeout)},
+		{"DialTimeout", int64(o.DialTimeout)},
+		{"BackoffMin", int64(o.BackoffMin)},
+		{"BackoffMax", int64(o.BackoffMax)},
+		{"MaxFrame", int64(o.MaxFrame)},
+		{"MaxPending", int64(o.MaxPending)},
+		{"OutQueueBytes", int64(o.OutQueueBytes)},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("client: Options.%s is negative (%d); use 0 for the default", f.name, f.value)
+		}
+	}
+	if o.SilenceTimeout > 0 && o.HeartbeatInterval >= o.SilenceTimeout {
+		return fmt.Errorf("client: Options.HeartbeatInterval %v is not below SilenceTimeout %v; an idle connection would be dropped",
+			o.HeartbeatInterval, o.SilenceTimeout)
+	}
+	if o.BackoffMin > o.BackoffMax {
+		return fmt.Errorf("client: Options.BackoffMin %v is above BackoffMax %v", o.BackoffMin, o.BackoffMax)
+	}
+	if o.OutQueueBytes < len(session.PongFrame()) {
+		return fmt.Errorf("client: Options.OutQueueBytes %d holds no frame at all", o.OutQueueBytes)
+	}
+	return nil
+}
+
+func setDefault[T ~int | ~int64](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}

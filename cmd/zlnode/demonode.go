@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/zlnode/zlnode"
+)
+
+const (
+	// nodeStartTime bounds the start of a node, from its settings to serving with
+	// all its peers linked.
+	nodeStartTime = 20 * time.Second
+	// nodeStopTime bounds its shutdown; what is left then is cut short.
+	nodeStopTime = 10 * time.Second
+)
+
+// nodeSettings is what the demo tells a node process, as one line of JSON on its
+// standard input: the mesh key must not be in a command line or an environment,
+// where others can read it.
+type nodeSettings struct {
+	RID       string `json:"rid"`
+	Role      string `json:"role"` // roleGateway or roleObjects
+	Store     string `json:"store"`
+	Namespace string `json:"namespace"`
+	MeshKey   []byte `json:"mesh_key"`
+	// Peers is how many object nodes it must be linked to before it is ready.
+	Peers   int  `json:"peers"`
+	Verbose bool `json:"verbose"`
+}
+
+const (
+	roleGateway = "gateway"
+	roleObjects = "objects"
+)
+
+// nodeReady is the one line that a node process writes on its standard output:
+// that it serves, or why it does not.
+type nodeReady struct {
+	RID      string `json:"rid"`
+	Role     string `json:"role"`
+	PID      int    `json:"pid"`
+	Sessions string `json:"sessions,omitempty"` // the address for clients
+	Error    string `json:"error,omitempty"`
+}
+
+func demoNodeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "demo-node",
+		Short:  "One node process of the demo, started by it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDemoNode(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+}
+
+// runDemoNode is the life of a node process. It ends, in order, at SIGTERM or at
+// the end of its standard input: whoever started it holds the other end, and so a
+// node never outlives it, whatever that died of.
+func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
+	in := bufio.NewReader(stdin)
+	line, err := in.ReadBytes('\n')
+	var set nodeSettings
+	if err == nil {
+		err = json.Unmarshal(line, &set)
+	}
+	if err != nil {
+		return fmt.Errorf("demo-node is started by `zlnode demo`, which writes its settings to standard input: %w", err)
+	}
+
+	// Ctrl-C on a terminal goes to all processes of the demo; it is for the parent.
+	signal.Ignore(os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	go func() { // ends with its input, at the latest with the process
+		_, _ = io.Copy(io.Discard, in)
+		stop()
+	}()
+
+	node, err := startDemoNode(ctx, set, stderr)
+	ready := nodeReady{RID: set.RID, Role: set.Role, PID: os.Getpid()}
+	switch {
+	case err != nil:
+		ready.Error = err.Error()
+	case len(node.SessionAddrs()) > 0:
+		ready.Sessions = node.SessionAddrs()[0].String()
+	}
+	told := json.NewEncoder(stdout).Encode(ready)
+	if err != nil {
+		return err
+	}
+	if told == nil {
+		select {
+		case <-ctx.Done():
+		case <-node.Done():
+		}
+	}
+	lost := node.Err()
+	ending, cancel := context.WithTimeout(context.Background(), nodeStopTime)
+	defer cancel()
+	return errors.Join(told, lost, node.Shutdown(ending))
+}
+
+// startDemoNode starts the node and waits for its peers.
+func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zlnode.Node, error) {
+	level := zerolog.WarnLevel
+	if set.Verbose {
+		level = zerolog.DebugLevel
+	}
+	cfg := zlnode.Config{
+		RID:       set.RID,
+		MeshKey:   set.MeshKey,
+		StoreURL:  set.Store,
+		Namespace: set.Namespace,
+		Logger:    zerolog.New(stderr).Level(level).With().Timestamp().Logger(),
+	}
+	switch set.Role {
+	case roleObjects:
+		cfg.Role, cfg.Listen = zlnode.RoleServer, "127.0.0.1:0"
+	case roleGateway:
+		cfg.Role = zlnode.RoleClient
+		// Bots that wait for the others to log in are idle and welcome.
+		cfg.Sessions = []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: sessionType, IdleTimeout: -1}}
+	default:
+		return nil, fmt.Errorf("demo-node: unknown role %q", set.Role)
+	}
+	ctx, cancel := context.WithTimeout(ctx, nodeStartTime)
+	defer cancel()
+	node, err := zlnode.Start(ctx, cfg, newWorld())
+	if err != nil {
+		return nil, err
+	}
+	if err := node.WaitPeers(ctx, set.Peers); err != nil {
+		return nil, errors.Join(err, node.Shutdown(ctx))
+	}
+	return node, nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+const (
+	// latencyMax is the largest latency that a histogram tells apart; what is
+	// longer counts as that.
+	latencyMax = time.Minute
+	// failuresKept is how many different failures are told; all are counted.
+	failuresKept = 5
+)
+
+// meter counts what all bots do. Safe for concurrent use.
+type meter struct {
+	online      atomic.Int64  // bots that are logged in and not gone
+	unavailable atomic.Int64  // bots that met a dead node
+	errors      atomic.Uint64 // everything else that failed
+	moves       atomic.Uint64 // one-way messages sent
+	acts        atomic.Uint64 // requests sent
+	requests    latency       // from the request to its reply
+	pushes      latency       // from the one-way message to the push that it caused
+
+	mu       sync.Mutex
+	failures []string
+}
+
+func newMeter() *meter { return &meter{requests: newLatency(), pushes: newLatency()} }
+
+// fail counts an error and keeps its text if it is one of the first.
+func (m *meter) fail(err error) {
+	m.errors.Add(1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text := err.Error()
+	for _, known := range m.failures {
+		if known == text {
+			return
+		}
+	}
+	if len(m.failures) < failuresKept {
+		m.failures = append(m.failures, text)
+	}
+}
+
+// told returns the texts of the first different failures.
+func (m *meter) told() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.failures...)
+}
+
+// messages returns how many messages bots have sent and received.
+func (m *meter) messages() uint64 {
+	return m.moves.Load() + m.acts.Load() + m.requests.count() + m.pushes.count()
+}
+
+// latency is a histogram of one path, in microseconds. Safe for concurrent use.
+type latency struct {
+	mu   *sync.Mutex
+	hist *hdrhistogram.Histogram
+}
+
+func newLatency() latency {
+	return latency{&sync.Mutex{}, hdrhistogram.New(1, latencyMax.Microseconds(), 3)}
+}
+
+func (l *latency) record(d time.Duration) {
+	us := min(max(d.Microseconds(), 1), latencyMax.Microseconds())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.hist.RecordValue(us) // it is within the histogram's range
+}
+
+func (l *latency) count() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return uint64(l.hist.TotalCount())
+}
+
+// path is one histogram at a glance.
+type path struct {
+	Count         uint64
+	P50, P99, Max time.Duration
+}
+
+func (l *latency) path() path {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	return path{uint64(l.hist.TotalCount()), us(l.hist.ValueAtQuantile(50)), us(l.hist.ValueAtQuantile(99)), us(l.hist.Max())}
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// readyLineMax bounds the line that a node process announces itself with.
+	readyLineMax = 4 << 10
+	// pipeGrace is how long the end of a process waits for the end of its output,
+	// which something that it started could hold open.
+	pipeGrace = time.Second
+	// tailLines is how much of a process's log is kept to explain its end.
+	tailLines = 5
+)
+
+// nodeProc is one node process. Its methods are safe for concurrent use.
+type nodeProc struct {
+	set   nodeSettings
+	cmd   *exec.Cmd
+	stdin io.WriteCloser // open as long as the node is wanted
+	log   *logTail
+
+	stopping atomic.Bool
+	ready    chan struct{} // closed when the process announced itself or ended
+	done     chan struct{} // closed when it ended
+	hello    nodeReady     // read it after ready; zero if the process ended first
+	exit     error         // of Wait; read it after done
+}
+
+// startNode starts a node process of the program exe. The caller must stop it.
+// Complete lines of its log go to verbose as well, if that is not nil.
+func startNode(exe string, set nodeSettings, verbose io.Writer) (*nodeProc, error) {
+	p := &nodeProc{
+		set: set, cmd: exec.Command(exe, "demo-node"), log: &logTail{to: verbose},
+		ready: make(chan struct{}), done: make(chan struct{}),
+	}
+	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.Stderr = p.log
+	p.cmd.WaitDelay = pipeGrace
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, p.startError(err)
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, p.startError(err)
+	}
+	settings, err := json.Marshal(set)
+	if err != nil {
+		return nil, p.startError(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, p.startError(err)
+	}
+	go p.watch(stdout)
+	// It fits into the pipe. If the process is gone already, its end says more
+	// than the failed write does.
+	_, _ = p.stdin.Write(append(settings, '\n'))
+	return p, nil
+}
+
+func (p *nodeProc) startError(err error) error {
+	return fmt.Errorf("node %s cannot be started: %w", p.set.RID, err)
+}
+
+// watch reads what the process announces and waits for its end. It is a goroutine
+// of its own, which ends with the process.
+func (p *nodeProc) watch(stdout io.Reader) {
+	line, _ := bufio.NewReader(io.LimitReader(stdout, readyLineMax)).ReadBytes('\n')
+	announced := json.Unmarshal(line, &p.hello) == nil
+	if announced {
+		close(p.ready)
+	}
+	_, _ = io.Copy(io.Discard, stdout)
+	p.exit = p.cmd.Wait()
+	if !announced {
+		close(p.ready)
+	}
+	close(p.done)
+}
+
+// awaitReady waits until the node serves. The error says why it does not.
+func (p *nodeProc) awaitReady(ctx context.Context) error {
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+		return fmt.Errorf("node %s is not ready in time%s", p.set.RID, p.log.quote())
+	}
+	switch {
+	case p.hello.Error != "":
+		return fmt.Errorf("node %s does not start: %s", p.set.RID, p.hello.Error)
+	case p.hello.RID == "":
+		<-p.done
+		return fmt.Errorf("node %s ended before it was ready: %v%s", p.set.RID, p.exit, p.log.quote())
+	}
+	return nil
+}
+
+// stop lets the process end in order, and kills it when ctx ends. It returns when
+// the process is gone.
+func (p *nodeProc) stop(ctx context.Context) {
+	p.stopping.Store(true)
+	_ = p.stdin.Close() // fails only if it is closed already
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		_ = p.cmd.Process.Kill() // fails only if it has ended
+		<-p.done
+	}
+}
+
+// pid returns the process's number.
+func (p *nodeProc) pid() int { return p.cmd.Process.Pid }
+
+// fate says what became of a process.
+type fate uint8
+
+const (
+	fateUp      fate = iota
+	fateStopped      // as the demo wanted it
+	fateKilled       // by a signal, or stopped in order without the demo's doing: by hand
+	fateFailed       // by itself, or it did not stop in order
+)
+
+// fate returns what became of the process, with a text for people.
+func (p *nodeProc) fate() (fate, string) {
+	select {
+	case <-p.done:
+	default:
+		return fateUp, "up"
+	}
+	stopping := p.stopping.Load()
+	if p.exit == nil {
+		if stopping {
+			return fateStopped, "stopped"
+		}
+		return fateKilled, "stopped by hand"
+	}
+	if sig, ok := signalOf(p.exit); ok {
+		if stopping {
+			return fateFailed, "did not stop in time and was killed"
+		}
+		return fateKilled, fmt.Sprintf("down (%v)", sig)
+	}
+	return fateFailed, fmt.Sprintf("failed: %v%s", p.exit, p.log.quote())
+}
+
+// signalOf returns the signal that ended a process.
+func signalOf(exit error) (syscall.Signal, bool) {
+	e, ok := errors.AsType[*exec.ExitError](exit)
+	if !ok {
+		return 0, false
+	}
+	status, ok := e.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() {
+		return 0, false
+	}
+	return status.Signal(), true
+}
+
+// logTail keeps the last lines of a log and passes complete lines on. It is
+// written by one goroutine and read by any.
+type logTail struct {
+	to io.Writer // nil: nowhere
+
+	mu    sync.Mutex
+	lines []string
+	part  []byte // of the line that has not ended
+}
+
+// lineMax bounds a line that is kept, in bytes; a longer one is cut into several.
+const lineMax = 2 << 10
+
+// Write implements io.Writer. It never fails.
+func (t *logTail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for rest := b; len(rest) > 0; {
+		n := bytes.IndexByte(rest, '\n') + 1
+		if n == 0 {
+			n = len(rest)
+		}
+		n = min(n, lineMax-len(t.part))
+		t.part = append(t.part, rest[:n]...)
+		rest = rest[n:]
+		if len(t.part) == lineMax || t.part[len(t.part)-1] == '\n' {
+			t.keep(strings.TrimRight(string(t.part), "\n"))
+			t.part = t.part[:0]
+		}
+	}
+	return len(b), nil
+}
+
+func (t *logTail) keep(line string) {
+	if t.to != nil {
+		_, _ = fmt.Fprintln(t.to, line) // a log that cannot be written is no reason to stop
+	}
+	if len(t.lines) == tailLines {
+		t.lines = t.lines[1:]
+	}
+	t.lines = append(t.lines, line)
+}
+
+// quote returns the last lines for the end of an error text, or "".
+func (t *logTail) quote() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) == 0 {
+		return ""
+	}
+	return "; its log ends:\n  " + strings.Join(t.lines, "\n  ")
+}

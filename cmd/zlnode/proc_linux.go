@@ -1,0 +1,7 @@
+package main
+
+import "syscall"
+
+// dieWithParent asks the kernel to end a node process when the demo dies. It is
+// the second of two ways: the end of its standard input says the same.
+func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }

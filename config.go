@@ -1,0 +1,132 @@
+package zlnode
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/zlnode/zlnode/internal/lease"
+	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/store"
+)
+
+// Role says what a node does with Actors.
+type Role uint8
+
+// The roles.
+const (
+	// RoleNone: no Actors at all; needs no Store.
+	RoleNone Role = iota
+	// RoleClient: uses Actors of other nodes, hosts none. Gateways have it.
+	RoleClient
+	// RoleServer: hosts Actors and uses those of others.
+	RoleServer
+)
+
+// Config says how a node runs. The zero value of a field is its default; Start
+// checks everything before it opens a socket.
+type Config struct {
+	// RID names the node: 1–64 of A-Z a-z 0-9 . _ -. Default: RIDPrefix, a dash
+	// and eight random hex digits. Two processes with one RID cannot run at once:
+	// the second waits at Start for the first one's lease to end.
+	RID string
+	// RIDPrefix begins generated names. Default "node".
+	RIDPrefix string
+	// Mesh is the mesh that the node is part of; nodes of different meshes do not
+	// link. Default "main".
+	Mesh string
+	// MeshKey is the secret that all nodes of the mesh share, 16 bytes or more of
+	// random data. Needed for the roles Client and Server.
+	MeshKey []byte
+	// Role says what the node does with Actors. Default RoleNone.
+	Role Role
+
+	// Listen is the "host:port" for links of other nodes; port 0 takes a free
+	// one. Needed for RoleServer. A node without it dials only.
+	Listen string
+	// Advertise is the address that other nodes dial, "host" or "host:port".
+	// Default: the address that Listen was bound to. Set it if that is a wildcard
+	// or not reachable from other machines.
+	Advertise string
+	// Sessions are the ports for clients. They are opened last.
+	Sessions []SessionListener
+
+	// StoreURL is the Location Store: redis://user:password@host:port/db,
+	// rediss:// for TLS, or with the parameters cluster=true or master_name=…
+	// for Cluster and Sentinel (docs/STORE.md). Needed for RoleClient and
+	// RoleServer: without it such a node refuses to start (ID-07).
+	StoreURL string
+	// Namespace separates worlds that share a Redis. Default "default".
+	Namespace string
+
+	// Weight is the node's share of new Actors, 1–10,000; default 100. A negative
+	// weight takes none.
+	Weight int
+	// MaxActors bounds the Actors that the node hosts. 0: no bound.
+	MaxActors int
+	// AppVersion is published with the node. Free text.
+	AppVersion string
+
+	// Workers is how many handlers run at once, blocked ones not counted.
+	// Default GOMAXPROCS.
+	Workers int
+	// Loops is the number of event loops. Default GOMAXPROCS.
+	Loops int
+
+	// LeaseRenew, LeaseTimeout, LeaseTTL and LeaseMargin keep the owner lease:
+	// the time between renewals (5 s), of one renewal (3 s), of the lease (15 s),
+	// and by which the node stops to act before the lease ends (5 s). Renew plus
+	// timeout must be less than TTL minus margin.
+	LeaseRenew, LeaseTimeout, LeaseTTL, LeaseMargin time.Duration
+	// SendTimeout is how long a send waits for a node that takes messages slowly.
+	// Default 1 s; then it ends DeadlineExceeded and nothing was sent.
+	SendTimeout time.Duration
+	// RequestTimeout bounds requests whose context has no earlier deadline, and
+	// clients' requests to Actors. Default 30 s.
+	RequestTimeout time.Duration
+	// CreateTimeout bounds Create, GetOrCreate, Find and Destroy calls whose
+	// context has no earlier deadline. Default 5 s.
+	CreateTimeout time.Duration
+
+	// Logger gets the node's log. The zero value logs nothing.
+	Logger zerolog.Logger
+}
+
+// SessionListener is a port for clients.
+type SessionListener struct {
+	// Addr is "host:port"; port 0 takes a free one (see Node.SessionAddrs).
+	Addr string
+	// Type is the session type of its clients.
+	Type string
+	// FrameMax bounds a client's frame, header and payload, in bytes. A larger
+	// one closes the connection before anything is allocated. Default 64 KiB;
+	// negative: no bound but that of the protocol.
+	FrameMax int
+	// IdleTimeout closes a session without application input; heartbeats do not
+	// count. Default 30 s; negative: never.
+	IdleTimeout time.Duration
+	// MaxConns bounds the port's connections, MaxPerIP those of one address; more
+	// are closed when they arrive. Default 65,536 and no bound.
+	MaxConns, MaxPerIP int
+}
+
+func (c Config) internal() node.Config {
+	weight := c.Weight
+	switch {
+	case weight == 0:
+		weight = 100
+	case weight < 0:
+		weight = 0
+	}
+	n := node.Config{
+		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
+		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
+		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
+		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
+		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,
+	}
+	for _, l := range c.Sessions {
+		n.Sessions = append(n.Sessions, node.SessionListener(l))
+	}
+	return n
+}

@@ -1,0 +1,49 @@
+// Package zlnode is an engine for stateful, latency-critical servers: game
+// shards, live rooms, order books.
+//
+// An application registers Actor types and Session types in an App and starts a
+// Node with it. Clients connect to session ports over TCP and speak the STREAM
+// protocol; nodes speak to each other over one ordered link per pair. An Actor
+// lives on exactly one node at a time, which the Location Store (Redis) decides
+// by compare-and-set. A message to an Actor needs only its id, from anywhere in
+// the mesh.
+//
+//	app := zlnode.NewApp()
+//	counter := zlnode.DefineActor(app, "counter", newCounter, zlnode.DisableRelocation)
+//	zlnode.OnRequest(counter, "add", func(c *zlnode.ActorCall, a *Counter, n int) (int, error) {
+//		a.total += n
+//		return a.total, nil
+//	})
+//	node, err := zlnode.Start(ctx, cfg, app)
+//	…
+//	_, err = node.GetOrCreateActor(ctx, zlnode.CreateActor{ID: "hits", Type: "counter"})
+//	total, err := zlnode.Request[int](ctx, node.Actor("hits"), "add", 1)
+//
+// # Turns
+//
+// An Actor's handlers run one at a time, in the order in which its messages were
+// accepted; so do a Session's. A handler may block: only its own Actor waits for
+// it. Handlers run on worker goroutines, never on an event loop.
+//
+// The call value that a handler gets is its context.Context: it carries the
+// message's deadline and ends with the turn. It must not be kept, and it belongs
+// to the handler's goroutine.
+//
+// # Errors
+//
+// Every operation that fails returns an *Error with a Kind. Test for a kind with
+// errors.Is(err, zlnode.Unavailable).
+//
+// # Guarantees
+//
+//   - For one id at most one factory runs, wherever creations race, and at most
+//     one node executes the Actor.
+//   - Messages of one sender to one Actor run in the order in which they were
+//     accepted, each at most once.
+//   - A request has exactly one end: reply, error, deadline, cancellation or
+//     shutdown.
+//
+// Not promised: that an Actor survives the death of its process, any order
+// between different senders, progress while the Store is away for longer than
+// the owner lease.
+package zlnode

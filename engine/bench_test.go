@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"golang.org/x/sys/unix"
+
+	"github.com/zlnode/zlnode/internal/buf"
+)
+
+// bareEcho is the floor to be near to: gnet with nothing but length-prefixed
+// frames.
+type bareEcho struct {
+	gnet.BuiltinEventEngine
+}
+
+func (*bareEcho) OnTraffic(c gnet.Conn) gnet.Action {
+	for {
+		head, err := c.Peek(4)
+		if err != nil {
+			return gnet.None
+		}
+		n, _ := testFrameSize(head, true)
+		if c.InboundBuffered() < n {
+			return gnet.None
+		}
+		b, _ := c.Next(n)
+		if _, err := c.Write(b); err != nil {
+			return gnet.Close
+		}
+	}
+}
+
+// startBare runs bare gnet as a client over accepted sockets, as the engine does.
+func startBare(b *testing.B, loops int) string {
+	b.Helper()
+	starting.Lock()
+	cli, err := gnet.NewClient(&bareEcho{}, gnet.WithNumEventLoop(loops), gnet.WithLogLevel(logging.FatalLevel),
+		gnet.WithLogger(reactorLog{}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	err = cli.Start()
+	starting.Unlock()
+	if err != nil {
+		b.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := cli.Enroll(c); err != nil {
+				return
+			}
+		}
+	})
+	b.Cleanup(func() {
+		_ = ln.Close()
+		wg.Wait()
+		_ = cli.Stop()
+	})
+	return ln.Addr().String()
+}
+
+// roundTrips makes n calls over the connections, each of which has one caller.
+func roundTrips(b *testing.B, conns []*net.TCPConn, msg []byte, n int) time.Duration {
+	began := time.Now()
+	var wg sync.WaitGroup
+	for i, c := range conns {
+		mine := n / len(conns)
+		if i < n%len(conns) {
+			mine++
+		}
+		wg.Go(func() {
+			in := make([]byte, len(msg))
+			for range mine {
+				if _, err := c.Write(msg); err != nil {
+					b.Error(err)
+					return
+				}
+				if _, err := io.ReadFull(c, in); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(began)
+}
+
+// BenchmarkEcho compares a round trip through the engine with one through bare
+// gnet: both in slices of the same run, so that the machine's mood hits both. The
+// metric "ratio" is engine ÷ gnet.
+func BenchmarkEcho(b *testing.B) {
+	for _, conns := range []int{1, 64} {
+		for _, size := range []int{64, 1024} {
+			b.Run(fmt.Sprintf("conns=%d/size=%d", conns, size), func(b *testing.B) {
+				e := start(b, 1)
+				ours := listen(b, e, testProtocol(&hooks{frame: echo}))
+				bare := startBare(b, 1)
+				open := func(addr string) (cs []*net.TCPConn) {
+					for range conns {
+						cs = append(cs, dial(b, addr))
+					}
+					return cs
+				}
+				a, g := open(ours), open(bare)
+				for _, c := range append(a, g...) {
+					_ = c.SetDeadline(time.Time{})
+				}
+				msg := frame(string(make([]byte, size-4)))
+				var engineTime, bareTime time.Duration
+				calls := 0
+				slice := 20 * conns
+				b.ReportAllocs()
+				for b.Loop() {
+					if calls%slice != 0 {
+						calls++
+						continue
+					}
+					engineTime += roundTrips(b, a, msg, slice)
+					bareTime += roundTrips(b, g, msg, slice)
+					calls++
+				}
+				done := float64((calls + slice - 1) / slice * slice)
+				b.ReportMetric(float64(engineTime.Nanoseconds())/done, "ns-engine/op")
+				b.ReportMetric(float64(bareTime.Nanoseconds())/done, "ns-gnet/op")
+				b.ReportMetric(float64(engineTime)/float64(bareTime), "ratio")
+			})
+		}
+	}
+}
+
+// discard reads and drops everything that comes to a plain socket.
+func discard(b testing.TB) (addr string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close() //nolint:errcheck // a test's socket
+				block := make([]byte, 256<<10)
+				for {
+					if _, err := c.Read(block); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	b.Cleanup(func() {
+		_ = ln.Close()
+		wg.Wait()
+	})
+	return ln.Addr().String()
+}
+
+// cpuTime is what this process has used so far. It tells more than the clock on a
+// machine that others use too.
+func cpuTime() time.Duration {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		panic(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// BenchmarkSend is the one-way out queue: producers send 64-byte messages to a
+// peer that drops them; a full queue is waited for.
+func BenchmarkSend(b *testing.B) {
+	for _, producers := range []int{1, 4} {
+		b.Run(fmt.Sprintf("producers=%d/size=64", producers), func(b *testing.B) {
+			addr := discard(b)
+			e := start(b, 1)
+			p := testProtocol(&hooks{})
+			p.OutMax = 8 << 20
+			c, err := e.Dial(b.Context(), addr, p)
+			if err != nil {
+				b.Fatal(err)
+			}
+			msg := frame(string(make([]byte, 60)))
+			b.SetBytes(64)
+			b.ReportAllocs()
+			before := e.Stats()
+			began, cpu := time.Now(), cpuTime()
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for i := range producers {
+				n := b.N / producers
+				if i < b.N%producers {
+					n++
+				}
+				wg.Go(func() {
+					for range n {
+						for c.Send(buf.Copy(msg)) != nil {
+							time.Sleep(10 * time.Microsecond)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for c.Pending() > 0 {
+				time.Sleep(10 * time.Microsecond)
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/time.Since(began).Seconds()/1e6, "Mmsg/s")
+			b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/op")
+			s := e.Stats()
+			b.ReportMetric(float64(b.N)/float64(s.Writes-before.Writes), "msg/write")
+			b.ReportMetric(float64(b.N)/float64(s.Turns-before.Turns), "msg/turn")
+			b.ReportMetric(float64(s.Blocked-before.Blocked), "blocked")
+		})
+	}
+}

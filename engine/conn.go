@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
+)
+
+// Conn is one connection. It lives on one loop, which makes all calls of its
+// Handler. Methods say whether they are safe for concurrent use or for the loop
+// only, that is from within the Handler's calls and Post.
+//
+// Invariant: at most one party holds the connection's token (see sched.go), and
+// only a holder links it into the loop's dirty list.
+type Conn struct {
+	id     uint64
+	engine *Engine
+	p      *Protocol
+	from   *Listener // nil: dialled
+	remote netip.AddrPort
+
+	// Set when the loop opens the connection, before the Handler sees it.
+	loop   *loop
+	socket gnet.Conn
+	fd     int // open until OnClose has returned, another's afterwards
+
+	// Any goroutine.
+	sched    atomic.Uint32               // tokenTaken, outBlocked
+	writable atomic.Bool                 // the watcher's news, not yet seen by the loop
+	aborted  atomic.Bool                 // Abort was called
+	stopping atomic.Pointer[CloseReason] // the first reason; nil: none yet
+	posts    atomic.Pointer[post]        // newest first; postsClosed at the end
+	out      outQueue
+	next     *Conn // in the loop's dirty or waiting list; the token holder's
+
+	// Loop only.
+	phase     phase
+	admitted  bool
+	owned     bool // this loop holds the token in the call under way
+	blocked   bool // the socket took no more; the watcher will tell
+	watched   bool // the watcher knows the connection
+	graceOver bool // Close has waited long enough
+	data      any
+
+	part     *buf.Buf // the frame that came in part; nil: none
+	partHave int      // bytes of it
+	partNeed int      // its length; 0: the prefix is not whole
+	thrown   int      // bytes read and dropped since Close
+	bucket   *bucket  // nil: no rate
+
+	deadline deadlines
+	timer    timer // Handler's
+
+	prevOpen, nextOpen *Conn // the loop's list of open connections
+}
+
+// ID is unique within the engine and never reused. Safe for concurrent use.
+func (c *Conn) ID() uint64 { return c.id }
+
+// Dialled reports whether this node dialled. Safe for concurrent use.
+func (c *Conn) Dialled() bool { return c.from == nil }
+
+// RemoteAddr returns the peer's "host:port". Safe for concurrent use.
+func (c *Conn) RemoteAddr() string { return c.remote.String() }
+
+// String names the connection in logs and errors. Safe for concurrent use.
+func (c *Conn) String() string {
+	return fmt.Sprintf("%s connection %d with %s", c.p.Name, c.id, c.remote)
+}
+
+// Send queues b, whose bytes go out after those of earlier Sends. It takes the
+// caller's reference in every case and frees it when the bytes are written, or
+// at once on an error; the bytes must not change from here on. The same Buf may
+// be sent on many connections, each with a reference of its own.
+//
+// ErrFull: the queue is at Protocol.OutMax. ErrClosed: closed or closing. A nil
+// error says that the message is queued, not that it will arrive. Safe for
+// concurrent use; it never blocks.
+func (c *Conn) Send(b *buf.Buf) error { return c.send(b, c.p.OutMax) }
+
+// SendControl is Send for messages that must not wait for the payload's budget:
+// heartbeats, acknowledgements, replies, credits. They stay in order with other
+// messages. Their bound is OutMax + ControlReserve; at the bound the connection
+// is aborted with OutFull and ErrFull returned.
+func (c *Conn) SendControl(b *buf.Buf) error {
+	err := c.send(b, c.p.OutMax+ControlReserve)
+	if err == ErrFull { //nolint:errorlint // send returns the sentinels as they are
+		c.Abort(CloseReason{Code: OutFull})
+	}
+	return err
+}
+
+// Pending returns the cost of what is queued: bytes and MessageCost for each
+// message. It is 0 after OnClose. Safe for concurrent use.
+func (c *Conn) Pending() int64 { return c.out.cost() }
+
+// Close ends the connection in order: no new Send is accepted; what was queued
+// before goes out; the peer sees the end of the stream; OnClose comes when the
+// peer has ended its side too, or when CloseGrace is over. Input is dropped from
+// now on. The first reason given to Close or Abort wins; further calls of Close
+// do nothing. Safe for concurrent use.
+func (c *Conn) Close(r CloseReason) {
+	c.stop(r)
+	c.wantService()
+}
+
+// Abort ends the connection at once with a reset; what is queued is dropped. It
+// also cuts short a Close under way, whose reason stays. Safe for concurrent use.
+func (c *Conn) Abort(r CloseReason) {
+	c.stop(r)
+	c.aborted.Store(true)
+	c.wantService()
+}
+
+// stop notes the first reason and shuts the out queue.
+func (c *Conn) stop(r CloseReason) {
+	if c.stopping.Load() == nil {
+		c.stopping.CompareAndSwap(nil, &r)
+	}
+	c.out.close()
+}
+
+// Admit says that the peer passed the handshake: it ends HelloTimeout and frees
+// the connection's place among the listener's unadmitted ones. Further calls do
+// nothing. Loop only.
+func (c *Conn) Admit() {
+	if c.admitted || c.phase == closed {
+		return
+	}
+	c.admitted = true
+	c.deadline.hello = 0
+	c.engine.leaveUnadmitted(c)
+}
+
+// Admitted reports whether Admit was called. Loop only.
+func (c *Conn) Admitted() bool { return c.admitted }
+
+// SetData keeps v for the Handler. Loop only.
+func (c *Conn) SetData(v any) { c.data = v }
+
+// Data returns what SetData kept. Loop only.
+func (c *Conn) Data() any { return c.data }
+
+// ArmTimer makes OnTimer run once when at is reached, instead of at any point
+// given before. It allocates nothing. Loop only.
+func (c *Conn) ArmTimer(at clock.Mono) {
+	if c.phase != closed {
+		c.loop.arm(&c.timer, at)
+	}
+}
+
+// DisarmTimer makes OnTimer not run. Loop only.
+func (c *Conn) DisarmTimer() { c.loop.wheel.cancel(&c.timer) }

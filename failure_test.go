@@ -1,0 +1,262 @@
+package zlnode_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/store"
+	"github.com/zlnode/zlnode/store/redislua"
+)
+
+// location opens the world's Store beside its nodes.
+func (w *world) location() store.Store {
+	w.t.Helper()
+	s, err := redislua.Open(w.ctx, redislua.Options{URL: w.url, Namespace: w.namespace})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// shortLease lets a dead node's lease end within a test.
+func shortLease(c zlnode.Config) zlnode.Config {
+	c.LeaseRenew, c.LeaseTimeout, c.LeaseTTL, c.LeaseMargin = 200*time.Millisecond, 400*time.Millisecond, 1500*time.Millisecond, 500*time.Millisecond
+	return c
+}
+
+// hang sends a request whose handler waits for ever, and returns when it does.
+// The witness, a counter, is told by it.
+func (w *world) hang(a, witness zlnode.ActorAddr) (ended <-chan error) {
+	w.t.Helper()
+	c := make(chan error, 1)
+	go func() {
+		_, err := zlnode.Request[int](w.ctx, a, "hang", witness.ID())
+		c <- err
+	}()
+	for {
+		total, err := zlnode.Request[int](w.ctx, witness, "add", 0)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if total > 0 {
+			return c
+		}
+	}
+}
+
+// createAt creates counters until one is at the node rid.
+func (w *world) createAt(n *zlnode.Node, rid string) zlnode.ActorRef {
+	w.t.Helper()
+	for range 100 {
+		w.made++
+		r, err := n.CreateActor(w.ctx, zlnode.CreateActor{ID: fmt.Sprint("counter-", w.made), Type: "counter"})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if r.Ref.RID == rid {
+			return r.Ref
+		}
+	}
+	w.t.Fatalf("no actor was placed at %s", rid)
+	panic("unreachable")
+}
+
+// An Actor whose node is killed is Unavailable: for those who were waiting, at
+// once afterwards, and after the lease has ended; nobody takes it over and its
+// row is left alone.
+// req: FO-10 FO-02
+func TestADeadOwnersActorIsUnavailable(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		victim := w.child(shortLease(zlnode.Config{RID: "a-victim", Role: zlnode.RoleServer}))
+		b := w.start(shortLease(zlnode.Config{RID: "b", Role: zlnode.RoleServer}), counterApp())
+		c := w.start(shortLease(zlnode.Config{RID: "c", Role: zlnode.RoleClient}), counterApp())
+		w.linked(c, 2)
+		w.linked(b, 1)
+		ref := w.createAt(c, "a-victim")
+		other := w.createAt(c, "b")
+		actor := c.Actor(ref.ID)
+		if _, err := zlnode.Request[int](w.ctx, actor, "add", 1); err != nil {
+			t.Fatal(err)
+		}
+		st := w.location()
+		before, found, err := st.ReadActor(w.ctx, ref.ID)
+		if !found || err != nil {
+			t.Fatal(found, err)
+		}
+
+		waiting := w.hang(actor, c.Actor(other.ID))
+		victim.kill()
+		wantKind(t, receive(t, waiting), zlnode.Unavailable)
+
+		for row := before; row.LeaseLeft > 0; { // until the lease has ended
+			_, err := zlnode.Request[int](w.ctx, actor, "add", 1)
+			wantKind(t, err, zlnode.Unavailable)
+			wantKind(t, zlnode.Send(w.ctx, actor, "add", 1), zlnode.Unavailable)
+			if row, found, err = st.ReadActor(w.ctx, ref.ID); !found || err != nil {
+				t.Fatal(found, err)
+			}
+		}
+		_, err = zlnode.Request[int](w.ctx, b.Actor(ref.ID), "add", 1)
+		wantKind(t, err, zlnode.Unavailable)
+		_, _, err = c.FindActor(w.ctx, ref.ID)
+		wantKind(t, err, zlnode.Unavailable)
+		_, err = c.GetOrCreateActor(w.ctx, zlnode.CreateActor{ID: ref.ID, Type: "counter"})
+		wantKind(t, err, zlnode.Unavailable)
+		_, err = c.CreateActor(w.ctx, zlnode.CreateActor{ID: ref.ID, Type: "counter"})
+		wantKind(t, err, zlnode.AlreadyExists)
+
+		after, found, err := st.ReadActor(w.ctx, ref.ID)
+		if !found || err != nil {
+			t.Fatal(found, err)
+		}
+		before.LeaseLeft, after.LeaseLeft = 0, 0
+		if before != after {
+			t.Errorf("the row changed:\n%+v\n%+v", before, after)
+		}
+		// The living are not touched.
+		if total, err := zlnode.Request[int](w.ctx, c.Actor(other.ID), "add", 1); err != nil || total != 2 {
+			t.Errorf("actor of the living node: %d %v", total, err)
+		}
+	})
+}
+
+// One peer's end, orderly or not, acts at once, and stops neither other peers
+// nor the Actors here.
+// req: FO-07
+func TestOnePeersEndTouchesNobodyElse(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		killed := w.child(zlnode.Config{RID: "a-killed", Role: zlnode.RoleServer})
+		leaving, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "b-leaving", Role: zlnode.RoleServer}), counterApp())
+		if err != nil {
+			t.Fatal(err)
+		}
+		staying := w.server("c-staying", counterApp())
+		own := w.server("d-own", counterApp())
+		w.linked(own, 3)
+		w.linked(staying, 3)
+		actors := map[string]zlnode.ActorAddr{}
+		for _, rid := range []string{"a-killed", "b-leaving", "c-staying", "d-own"} {
+			ref := w.createAt(own, rid)
+			actors[rid] = own.Actor(ref.ID)
+		}
+		alive := func(rid string) {
+			t.Helper()
+			if _, err := zlnode.Request[int](w.ctx, actors[rid], "add", 1); err != nil {
+				t.Errorf("actor at %s: %v", rid, err)
+			}
+		}
+		for rid := range actors {
+			alive(rid)
+		}
+		start := time.Now()
+		waiting := w.hang(actors["a-killed"], own.Actor(w.createAt(own, "d-own").ID))
+		killed.kill()
+		wantKind(t, receive(t, waiting), zlnode.Unavailable)
+		if d := time.Since(start); d > 10*time.Second { // liveness alone would take 15 s
+			t.Errorf("a closed connection took %v to be noticed", d)
+		}
+		alive("b-leaving")
+		alive("c-staying")
+		alive("d-own")
+		w.stop(leaving)
+		_, err = zlnode.Request[int](w.ctx, actors["b-leaving"], "add", 1)
+		if k := zlnode.KindOf(err); k != zlnode.NotFound && k != zlnode.Unavailable { // gone, or by a route of a moment ago
+			t.Errorf("actor of the node that left: %v", err)
+		}
+		if _, found, err := own.FindActor(w.ctx, actors["b-leaving"].ID()); found || err != nil {
+			t.Errorf("the node that left kept its actor in the Store: %v", err)
+		}
+		alive("c-staying")
+		alive("d-own")
+		if err := own.Err(); err != nil {
+			t.Errorf("the node is in error: %v", err)
+		}
+	})
+}
+
+func TestAnOrderlyStopFreesIdsAndLease(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		first, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), counterApp())
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := w.createAt(first, "a")
+		w.stop(first)
+		again := w.server("a", counterApp()) // the RID is free at once
+		if again.Lifecycle() <= first.Lifecycle() {
+			t.Errorf("lifecycle %d after %d", again.Lifecycle(), first.Lifecycle())
+		}
+		r, err := again.CreateActor(w.ctx, zlnode.CreateActor{ID: old.ID, Type: "counter"})
+		if err != nil || r.Ref.ObjectGen <= old.ObjectGen {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
+}
+
+func TestASecondProcessOfARunningRIDIsRefused(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		w.server("a", counterApp())
+		ctx, cancel := context.WithTimeout(w.ctx, 300*time.Millisecond)
+		defer cancel()
+		_, err := zlnode.Start(ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), counterApp())
+		if err == nil {
+			t.Fatal("two processes run with one RID")
+		}
+		if k := zlnode.KindOf(err); k != zlnode.AlreadyExists && k != zlnode.DeadlineExceeded {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A node that loses its lease to another process acts no more.
+func TestASupersededNodeStopsActing(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		cfg := shortLease(zlnode.Config{RID: "a", Role: zlnode.RoleServer})
+		a, err := zlnode.Start(w.ctx, w.config(cfg), counterApp())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref := w.createAt(a, "a")
+		st := w.location()
+		row, _, err := st.ReadActor(w.ctx, ref.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Somebody ends the lease and takes it, as after a long pause of a.
+		if _, err := st.ReleaseLease(w.ctx, store.Lease{RID: "a", OwnerID: row.OwnerID, Gen: row.LeaseGen}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := st.AcquireLease(w.ctx, "a", "another-process", time.Minute)
+		if err != nil || r.Reason != store.Applied {
+			t.Fatal(r, err)
+		}
+		receive(t, a.Done())
+		if a.Err() == nil {
+			t.Error("Err tells no reason")
+		}
+		_, err = zlnode.Request[int](w.ctx, a.Actor(ref.ID), "add", 1)
+		wantKind(t, err, zlnode.Unavailable)
+		_, err = a.CreateActor(w.ctx, zlnode.CreateActor{ID: "new", Type: "counter"})
+		wantKind(t, err, zlnode.Unavailable)
+		ctx, cancel := context.WithTimeout(w.ctx, 2*time.Second)
+		defer cancel()
+		_ = a.Shutdown(ctx) // it may not remove what is not its own any more
+		if now, found, err := st.ReadActor(w.ctx, ref.ID); err != nil || !found || now.Version != row.Version {
+			t.Errorf("the superseded node changed the row: %+v %v %v", now, found, err)
+		}
+	})
+}
+
+func TestAStoreThatDoesNotAnswerIsNamed(t *testing.T) {
+	w := newWorld(t, "redis://127.0.0.1:1") // nothing listens on port 1
+	_, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), counterApp())
+	wantKind(t, err, zlnode.Unavailable)
+	if !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("the error does not name the address: %v", err)
+	}
+}

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/mailbox"
+	"github.com/zlnode/zlnode/store"
+)
+
+// ActorRef names one incarnation of an Actor at one place.
+type ActorRef struct {
+	ID        string `json:"id"`
+	ObjectGen uint64 `json:"objectGeneration,string"`
+	Mesh      string `json:"mesh"`
+	RID       string `json:"rid"`
+	Lifecycle uint64 `json:"lifecycle,string"`       // of the node's process
+	OwnerGen  uint64 `json:"ownerGeneration,string"` // AuthorityOwnerGeneration
+}
+
+// actorCell is one Actor on its owner. Its mailbox's consumer decides what
+// happens to messages: the cell itself while the Actor lives, a hold while it
+// is created or destroyed, a refusal afterwards. So no message needs a lock or
+// a look at a state to be treated rightly.
+type actorCell struct {
+	node    *Node
+	typ     *ActorType
+	ref     ActorRef
+	version store.Version
+	box     *mailbox.Mailbox[message]
+	context ActorContext
+
+	// Owned by the claim.
+	current  mailbox.Consumer[message]
+	instance any
+	binding  binding // of the Session that is bound; zero if none
+}
+
+// newCell makes a cell whose messages go to held until it is released.
+func (n *Node) newCell(t *ActorType, ref ActorRef, version store.Version, held *hold) *actorCell {
+	c := &actorCell{node: n, typ: t, ref: ref, version: version}
+	c.context.cell = c
+	c.box = mailbox.New[message](n.pool, held, mailbox.Limits{Messages: actorQueueMessages, Bytes: actorQueueBytes})
+	c.current = held
+	return c
+}
+
+// become makes next the consumer of what follows. Only the claim's holder may
+// call it.
+func (c *actorCell) become(claim *mailbox.Claim[message], next mailbox.Consumer[message]) {
+	c.current = next
+	claim.Become(next)
+}
+
+// push admits a message; the error says that it was not taken.
+func (c *actorCell) push(m message) *Error {
+	if m.objGen != 0 && m.objGen != c.ref.ObjectGen {
+		return fail(errkind.InvalidOperation, "message", c.ref.ID, "it is for incarnation %d, the Actor is %d", m.objGen, c.ref.ObjectGen)
+	}
+	if err := c.box.Push(m, m.bytes()); err != nil {
+		return errQueueFull
+	}
+	return nil
+}
+
+// Begin implements mailbox.Consumer.
+func (c *actorCell) Begin(*mailbox.Claim[message]) {}
+
+// Consume implements mailbox.Consumer: one message is one turn.
+func (c *actorCell) Consume(claim *mailbox.Claim[message], m message) {
+	if m.kind == msgControl || m.kind == msgEnd {
+		m.control(&turn{node: c.node, cell: c, claim: claim})
+		m.done()
+		return
+	}
+	if err := c.mayRun(&m); err != nil {
+		m.refuse(c.node, err)
+		return
+	}
+	c.run(claim, m)
+}
+
+// mayRun checks what can have changed since the message was admitted: the
+// node's right to act, the message's deadline, the Session's binding.
+func (c *actorCell) mayRun(m *message) *Error {
+	now := clock.Now()
+	switch {
+	case !c.node.mayAct(now):
+		return errNotOwner
+	case now.Reached(m.deadline):
+		return errNoReply
+	case m.session.gen != 0 && m.session != c.binding.key:
+		return errBindingStale
+	}
+	return nil
+}
+
+// turn is what framework work in an Actor's turn gets. If refused is set the
+// Actor is gone and only the refusal may be passed on.
+type turn struct {
+	node    *Node
+	cell    *actorCell
+	claim   *mailbox.Claim[message]
+	refused *Error
+}
+
+// control runs f in the Actor's turn, in order with its messages. It counts in
+// the queue's budget, so that peers cannot fill memory with requests; the error
+// says that f will not run.
+func (c *actorCell) control(f func(*turn)) *Error {
+	if c.box.Push(message{kind: msgControl, control: f, deadline: clock.Never}, 0) != nil {
+		return errQueueFull
+	}
+	return nil
+}
+
+// ended runs f in the Actor's turn, outside the budget: for the end of what was
+// admitted before, of which there is one for each.
+func (c *actorCell) ended(f func(*turn)) {
+	c.box.PushControl(message{kind: msgEnd, control: f, deadline: clock.Never})
+}
+
+// hold keeps messages in order until the Actor's fate is known. It is bounded;
+// what goes over is refused at once, but for ends, of which there is at most one
+// for each thing that was admitted before.
+type hold struct {
+	node *Node
+	held []message
+}
+
+// Begin implements mailbox.Consumer.
+func (h *hold) Begin(*mailbox.Claim[message]) {}
+
+// Consume implements mailbox.Consumer.
+func (h *hold) Consume(_ *mailbox.Claim[message], m message) {
+	if len(h.held) >= holdMessages && m.kind != msgEnd {
+		m.refuse(h.node, errQueueFull)
+		return
+	}
+	h.held = append(h.held, m)
+}
+
+// release hands what was held to next, before anything that comes later.
+type release struct {
+	cell *actorCell
+	from *hold
+	next mailbox.Consumer[message]
+}
+
+// Begin implements mailbox.Consumer. A held message may itself change the
+// consumer (a Destroy); those behind it then go to the new one.
+func (r *release) Begin(claim *mailbox.Claim[message]) {
+	r.cell.become(claim, r.next)
+	held := r.from.held
+	r.from.held = nil
+	for _, m := range held {
+		r.cell.current.Consume(claim, m)
+	}
+}
+
+// Consume implements mailbox.Consumer. It is not reached: Begin gave the
+// mailbox on.
+func (r *release) Consume(claim *mailbox.Claim[message], m message) {
+	r.cell.current.Consume(claim, m)
+}
+
+// refusal answers every message of an Actor that is gone.
+type refusal struct {
+	node *Node
+	err  *Error
+}
+
+// Begin implements mailbox.Consumer.
+func (r *refusal) Begin(*mailbox.Claim[message]) {}
+
+// Consume implements mailbox.Consumer.
+func (r *refusal) Consume(_ *mailbox.Claim[message], m message) { m.refuse(r.node, r.err) }

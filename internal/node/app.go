@@ -1,0 +1,158 @@
+package node
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/zlnode/zlnode/internal/errkind"
+)
+
+// App is what the application registers before a node starts: types and their
+// handlers. It is not safe for concurrent use and must not change after Start.
+type App struct {
+	Actors   map[string]*ActorType
+	Sessions map[string]*SessionType
+	Entry    EntrySpot
+	errs     []error
+}
+
+// NewApp returns an empty App.
+func NewApp() *App {
+	return &App{Actors: map[string]*ActorType{}, Sessions: map[string]*SessionType{}}
+}
+
+// ActorType is a stable type with its factory and handlers.
+type ActorType struct {
+	Name     string
+	Factory  func(*ActorContext) (any, error)
+	Sends    map[string]SendHandler
+	Requests map[string]RequestHandler
+}
+
+// SendHandler and RequestHandler run in the Actor's turn. The payload is valid
+// during the call. The reply may be any bytes that stay unchanged until the
+// handler's next turn, the payload included; it is copied before that.
+type (
+	SendHandler    func(c *Call, instance any, payload []byte) error
+	RequestHandler func(c *Call, instance any, payload []byte) (Reply, error)
+)
+
+// Reply is encoded data with its codec number.
+type Reply struct {
+	Codec   uint8
+	Payload []byte
+}
+
+// EntrySpot is where every Actor begins.
+type EntrySpot struct {
+	// OnCreateActor decides whether a staged Actor comes into being. Nil
+	// accepts all. It may run for several Actors at once.
+	OnCreateActor func(*CreateCall) (Admission, error)
+}
+
+// Admission is the decision of OnCreateActor with its optional reply.
+type Admission struct {
+	Reject bool
+	Reply  []byte
+}
+
+// SessionType is how a client connection behaves.
+type SessionType struct {
+	Name     string
+	Factory  func(*SessionContext) (any, error)
+	Sends    map[string]SessionSendHandler
+	Requests map[string]SessionRequestHandler
+	Relays   map[string]string // packet name → Actor type whose binding gets it
+	OnClose  func(c *SessionContext, instance any, reason string)
+}
+
+// SessionSendHandler and SessionRequestHandler run in the Session's turn, with
+// the same rules on bytes as the Actor's.
+type (
+	SessionSendHandler    func(c *SessionCall, instance any, payload []byte) error
+	SessionRequestHandler func(c *SessionCall, instance any, payload []byte) (Reply, error)
+)
+
+var stableType = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// AddActor registers a type.
+func (a *App) AddActor(name string, factory func(*ActorContext) (any, error)) *ActorType {
+	t := &ActorType{Name: name, Factory: factory, Sends: map[string]SendHandler{}, Requests: map[string]RequestHandler{}}
+	if !stableType.MatchString(name) {
+		a.Fail("actor type %q: a stable type is 1 to 64 of A-Z a-z 0-9 . _ -", name)
+	}
+	if _, twice := a.Actors[name]; twice {
+		a.Fail("actor type %q is defined twice", name)
+	}
+	if factory == nil {
+		a.Fail("actor type %q has no factory", name)
+	}
+	a.Actors[name] = t
+	return t
+}
+
+// AddSession registers a session type.
+func (a *App) AddSession(name string, factory func(*SessionContext) (any, error)) *SessionType {
+	t := &SessionType{
+		Name: name, Factory: factory, Sends: map[string]SessionSendHandler{},
+		Requests: map[string]SessionRequestHandler{}, Relays: map[string]string{},
+	}
+	if _, twice := a.Sessions[name]; twice {
+		a.Fail("session type %q is defined twice", name)
+	}
+	if factory == nil {
+		a.Fail("session type %q has no factory", name)
+	}
+	a.Sessions[name] = t
+	return t
+}
+
+// CheckName notes an error if name cannot be a packet's name or is taken.
+func (a *App) CheckName(kind, owner, name string, taken bool) {
+	switch {
+	case name == "" || len(name) > nameBytesMax:
+		a.Fail("%s %q of %q: a packet name has 1 to %d bytes", kind, name, owner, nameBytesMax)
+	case len(name) >= 7 && name[:7] == "$zlink.":
+		a.Fail("%s %q of %q: names that begin with $zlink. are reserved", kind, name, owner)
+	case taken:
+		a.Fail("%s %q of %q is registered twice", kind, name, owner)
+	}
+}
+
+// Fail notes a mistake in the registration; Start reports all of them at once.
+func (a *App) Fail(format string, args ...any) {
+	a.errs = append(a.errs, fmt.Errorf(format, args...))
+}
+
+// check returns the mistakes of the registration as one error, or nil.
+func (a *App) check() error {
+	for _, s := range a.Sessions {
+		for name, actor := range s.Relays {
+			if _, ok := s.Sends[name]; ok {
+				a.Fail("packet %q of session type %q is both handled and relayed to %q", name, s.Name, actor)
+			}
+			if _, ok := s.Requests[name]; ok {
+				a.Fail("packet %q of session type %q is both handled and relayed to %q", name, s.Name, actor)
+			}
+		}
+	}
+	if len(a.errs) == 0 {
+		return nil
+	}
+	e := &Error{Kind: errkind.InvalidOperation, Op: "start", Text: "the application is registered wrongly"}
+	for _, err := range a.errs {
+		e.Text += "; " + err.Error()
+	}
+	return e
+}
+
+// actorTypes returns the stable types, sorted.
+func (a *App) actorTypes() []string {
+	names := make([]string, 0, len(a.Actors))
+	for name := range a.Actors {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,278 @@
+package node
+
+import (
+	"context"
+	"maps"
+
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/wire"
+)
+
+const opBind = "bind"
+
+// bindingKey identifies a binding at the Actor's owner: the way to the Session's
+// owner, the Session, and the generation that its owner gave. A link is part of
+// it, so that nothing of a connection that was lost is used again (FO-08).
+type bindingKey struct {
+	link    *linkConn // nil: the Session is at this node
+	session uint64
+	gen     uint64 // never 0 in a binding
+}
+
+// binding is what an Actor's owner knows of the bound Session: all that a push
+// needs. The Actor's turn owns it.
+type binding struct {
+	key   bindingKey
+	local *sessionConn // if the Session is at this node
+}
+
+// register makes b the Actor's binding, in its turn. A binding of another
+// Session is replaced; what that one still sends is refused by its generation.
+func (t *turn) register(ref *ActorRef, b binding) *Error {
+	switch {
+	case t.refused != nil:
+		return t.refused
+	case ref.ObjectGen != t.cell.ref.ObjectGen:
+		return errIncarnation(opBind, ref.ID, ref.ObjectGen, t.cell.ref.ObjectGen)
+	case ref.Lifecycle != t.cell.ref.Lifecycle || ref.OwnerGen != t.cell.ref.OwnerGen:
+		return errNotHere
+	}
+	t.cell.binding = b
+	return nil
+}
+
+// unregister ends the binding if it is still the current one.
+func (t *turn) unregister(key bindingKey) {
+	if t.cell != nil && t.cell.binding.key == key {
+		t.cell.binding = binding{}
+	}
+}
+
+// bind registers a binding for a Session of the peer. The reply carries the
+// Actor's stable type.
+func (l *linkConn) bind(b *wire.Bind) {
+	ref, corr := refFromWire(&b.Ref), b.Correlation
+	key := bindingKey{link: l, session: b.Session, gen: b.BindingGen}
+	cell, ok := l.node.actors.LoadBytes(b.Ref.ID)
+	if !ok {
+		l.sendError(corr, errNotHere)
+		return
+	}
+	full := cell.control(func(t *turn) {
+		if err := t.register(&ref, binding{key: key}); err != nil {
+			l.sendError(corr, err)
+			return
+		}
+		l.sendControl(&wire.Reply{Correlation: corr, Payload: []byte(t.cell.typ.Name)})
+	})
+	if full != nil {
+		l.sendError(corr, errQueueFullThere)
+	}
+}
+
+// unbind ends a binding whose Session is over.
+func (l *linkConn) unbind(u *wire.Unbind) {
+	if cell, ok := l.node.actors.LoadBytes(u.ID); ok && cell.ref.ObjectGen == u.ObjGen {
+		key := bindingKey{link: l, session: u.Session, gen: u.BindingGen}
+		cell.ended(func(t *turn) { t.unregister(key) })
+	}
+}
+
+// sessionBinding is what a Session's owner knows of a bound Actor: all that a
+// relay needs. It never changes.
+type sessionBinding struct {
+	ref  ActorRef
+	typ  string
+	gen  uint64
+	link *linkConn  // nil: the Actor is at this node
+	cell *actorCell // if it is
+}
+
+// lost reports whether the way to the Actor is gone for good.
+func (b *sessionBinding) lost() bool { return b.link != nil && b.link.gone.Load() }
+
+// sessionRoutes is an immutable table of a Session's bindings.
+type sessionRoutes struct {
+	byActor map[string]*sessionBinding
+	byType  map[string]*sessionBinding // the latest of each type
+}
+
+var noRoutes = &sessionRoutes{}
+
+// bind binds the Actor that ref names to the Session. When it returns without
+// error, the Actor can push and packets are relayed. Binding the same
+// incarnation again does nothing.
+func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
+	n := s.node
+	if !wire.ValidID(ref.ID) || !wire.ValidRID(ref.RID) || !wire.ValidID(ref.Mesh) || ref.ObjectGen == 0 || ref.Lifecycle == 0 || ref.OwnerGen == 0 {
+		return fail(errkind.InvalidOperation, opBind, ref.ID, "the ref is not exact; take one from Create, Find or the actor itself")
+	}
+	routes := s.routes.Load()
+	if b := routes.byActor[ref.ID]; b != nil && b.ref == ref && !b.lost() {
+		return nil
+	}
+	if len(routes.byActor) >= bindingsMax {
+		return fail(errkind.CapacityExceeded, opBind, ref.ID, "the session has %d bindings already", bindingsMax)
+	}
+	ctx, cancel := n.bound(ctx, n.cfg.RequestTimeout)
+	defer cancel()
+	done := make(chan *Error, 1)
+	b := &sessionBinding{ref: ref, gen: n.bindings.Add(1)}
+	if n.isHere(&ref) {
+		s.bindHere(b, done)
+	} else if err := s.bindThere(ctx, b, done); err != nil {
+		return err.of(opBind, ref.ID)
+	}
+	var err *Error
+	blocking(ctx, func() {
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			err = fromContext(ctx, opBind, ref.ID)
+		}
+	})
+	if err != nil {
+		return err.of(opBind, ref.ID)
+	}
+	return nil
+}
+
+// bindHere registers at an Actor of this node. The Session's side is published
+// in the same turn, so that a push right behind it finds it.
+func (s *sessionConn) bindHere(b *sessionBinding, done chan<- *Error) {
+	cell, ok := s.node.actors.Load(b.ref.ID)
+	if !ok {
+		done <- errNotHere
+		return
+	}
+	full := cell.control(func(t *turn) {
+		key := bindingKey{session: s.id, gen: b.gen}
+		if err := t.register(&b.ref, binding{key: key, local: s}); err != nil {
+			done <- err
+			return
+		}
+		b.typ, b.cell = cell.typ.Name, cell
+		if !s.publish(b) {
+			t.unregister(key)
+			done <- errSessionClosed
+			return
+		}
+		done <- nil
+	})
+	if full != nil {
+		done <- full
+	}
+}
+
+// bindThere asks the Actor's owner. The Session's side is published by the loop
+// that reads the reply, before it can read a push behind it.
+func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done chan<- *Error) *Error {
+	l := s.node.links.to(b.ref.RID, b.ref.Lifecycle)
+	if l == nil {
+		return errNoLink(opBind, b.ref.ID, b.ref.RID)
+	}
+	b.link = l
+	corr, err := l.pending.add(completeFunc(func(r result) {
+		switch {
+		case r.err == nil:
+			b.typ = string(r.payload)
+			r.owner.Free()
+			if !s.publish(b) {
+				s.unbind(b)
+				r.err = errSessionClosed
+			}
+		case r.err.Kind == errkind.DeadlineExceeded:
+			s.unbind(b) // it may have been registered all the same
+		}
+		done <- r.err
+	}), deadlineOf(ctx))
+	if err != nil {
+		return err
+	}
+	l.sendControl(&wire.Bind{Correlation: corr, Ref: wireRef(b.ref), Session: s.id, BindingGen: b.gen})
+	return nil
+}
+
+// publish makes b a route of the Session, unless the Session is closed.
+func (s *sessionConn) publish(b *sessionBinding) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	old := s.routes.Load()
+	next := &sessionRoutes{byActor: maps.Clone(old.byActor), byType: maps.Clone(old.byType)}
+	if next.byActor == nil {
+		next.byActor, next.byType = map[string]*sessionBinding{}, map[string]*sessionBinding{}
+	}
+	next.byActor[b.ref.ID] = b
+	next.byType[b.typ] = b
+	s.routes.Store(next)
+	return true
+}
+
+// unbind tells the Actor's owner that the binding is over.
+func (s *sessionConn) unbind(b *sessionBinding) {
+	if b.cell != nil {
+		key := bindingKey{session: s.id, gen: b.gen}
+		b.cell.ended(func(t *turn) { t.unregister(key) })
+		return
+	}
+	b.link.sendControl(&wire.Unbind{
+		ID: []byte(b.ref.ID), ObjGen: b.ref.ObjectGen, Session: s.id, BindingGen: b.gen, Reason: wire.UnbindClosed,
+	})
+}
+
+// push sends an Actor's message to the client of the bound Session. The bytes
+// are copied.
+func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
+	const op = "push"
+	id := c.cell.ref.ID
+	if err := checkMessage(op, id, name, meta, payload); err != nil {
+		return err
+	}
+	b := &c.cell.binding
+	switch {
+	case b.key.gen == 0:
+		return errNotBound.of(op, id)
+	case b.local != nil:
+		if err := b.local.pushFrom(b.local.routes.Load().byActor[id], b.key, name, codec, meta, payload); err != nil {
+			return err.of(op, id)
+		}
+		return nil
+	}
+	p := wire.Push{
+		Session: b.key.session, BindingGen: b.key.gen, ID: []byte(id), ObjGen: c.cell.ref.ObjectGen,
+		Name: []byte(name), Codec: codec, Metadata: meta, Payload: payload,
+	}
+	record := buf.Get(p.Size())
+	p.AppendTo(record.Bytes()[:0])
+	if err := b.key.link.send(c, record); err != nil {
+		return err.of(op, id)
+	}
+	return nil
+}
+
+// push delivers a peer's push to its Session. What is refused is counted, never
+// silent.
+func (l *linkConn) push(p *wire.Push) {
+	s := l.node.session(p.Session)
+	if s == nil {
+		l.node.counters.pushesRefused.Add(1)
+		return
+	}
+	b := s.routes.Load().byActor[string(p.ID)]
+	key := bindingKey{link: l, session: p.Session, gen: p.BindingGen}
+	if err := s.pushFrom(b, key, string(p.Name), p.Codec, p.Metadata, p.Payload); err != nil {
+		l.node.counters.pushesRefused.Add(1)
+	}
+}
+
+// pushFrom judges a push by the published binding alone and sends it.
+func (s *sessionConn) pushFrom(b *sessionBinding, key bindingKey, name string, codec uint8, meta, payload []byte) *Error {
+	if b == nil || b.gen != key.gen || b.link != key.link {
+		return errBindingStale
+	}
+	return s.send(name, codec, meta, payload)
+}

@@ -1,0 +1,136 @@
+package node
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/mailbox"
+)
+
+// ActorContext is what an Actor knows of itself, for as long as it lives. Its
+// methods are safe for concurrent use.
+type ActorContext struct {
+	cell *actorCell
+	// Outer is the public package's view of this value.
+	Outer any
+}
+
+// Ref returns the Actor's identity and place.
+func (a *ActorContext) Ref() ActorRef { return a.cell.ref }
+
+// Type returns the Actor's stable type.
+func (a *ActorContext) Type() string { return a.cell.typ.Name }
+
+// Node returns the node that the Actor lives on.
+func (a *ActorContext) Node() *Node { return a.cell.node }
+
+// Call is one message in its Actor's turn. It is a context.Context that ends
+// with the turn, and is used again afterwards: nobody may keep it.
+type Call struct {
+	turnContext
+	message message
+	// Outer is the public package's view of this value.
+	Outer any
+}
+
+var calls = sync.Pool{New: func() any { return new(Call) }}
+
+// Actor returns the Actor whose turn it is.
+func (c *Call) Actor() *ActorContext { return &c.cell.context }
+
+// Name returns the packet's name, a view that is valid during the turn.
+func (c *Call) Name() []byte { return c.message.name }
+
+// Metadata returns the encoded metadata, a view that is valid during the turn.
+func (c *Call) Metadata() []byte { return c.message.meta }
+
+// Codec returns the number of the payload's codec.
+func (c *Call) Codec() uint8 { return c.message.codec }
+
+// FromSession reports whether the message came from the client of the bound Session.
+func (c *Call) FromSession() bool {
+	return c.message.kind == msgSessionSend || c.message.kind == msgSessionRequest
+}
+
+// Bound reports whether a Session is bound to the Actor.
+func (c *Call) Bound() bool { return c.cell.binding.key.gen != 0 }
+
+// run is the Actor's turn for one application message.
+func (a *actorCell) run(claim *mailbox.Claim[message], m message) {
+	c := calls.Get().(*Call)
+	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, m.deadline
+	c.message = m
+	var r Reply
+	var err *Error
+	switch m.kind {
+	case msgSend, msgSessionSend:
+		h, ok := a.typ.Sends[string(m.name)]
+		if !ok {
+			err = fail(errkind.NotFound, "send", a.ref.ID, "type %q has no send handler %q", a.typ.Name, m.name)
+		} else {
+			err = a.guard(func() error { return h(c, a.instance, m.payload) })
+		}
+	default:
+		h, ok := a.typ.Requests[string(m.name)]
+		if !ok {
+			err = fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, m.name)
+		} else {
+			err = a.guard(func() (e error) { r, e = h(c, a.instance, m.payload); return e })
+		}
+	}
+	a.answer(&m, r, err)
+	if reusable := c.end(); reusable {
+		outer := c.Outer
+		*c = Call{Outer: outer}
+		calls.Put(c)
+	}
+	m.done()
+}
+
+// answer ends the message towards its sender.
+func (a *actorCell) answer(m *message, r Reply, err *Error) {
+	switch {
+	case m.kind == msgSend || m.kind == msgSessionSend:
+		if err != nil {
+			a.node.counters.failedSends.Add(1)
+			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Bytes("packet", m.name).Str("error", clip(err.Error())).
+				Msg("a send handler failed")
+		}
+	case err != nil:
+		m.from.fail(err)
+	default:
+		m.from.reply(r.Codec, r.Payload)
+	}
+}
+
+// guard runs application code: its error gets a kind, its panic becomes an
+// InternalFailure.
+func (a *actorCell) guard(f func() error) (err *Error) {
+	return guard(a.node, "actor "+a.ref.ID, f)
+}
+
+func guard(n *Node, who string, f func() error) (err *Error) {
+	defer func() {
+		if v := recover(); v != nil {
+			n.counters.panics.Add(1)
+			n.log.Error().Str("in", clip(who)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
+				Msg("application code panicked")
+			err = fail(errkind.InternalFailure, "", who, "the handler panicked")
+		}
+	}()
+	if e := f(); e != nil {
+		return asError(e)
+	}
+	return nil
+}
+
+// clip bounds what user data may put into one log field.
+func clip(s string) string {
+	const most = 256
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

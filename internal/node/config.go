@@ -1,0 +1,167 @@
+package node
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"regexp"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/lease"
+	"github.com/zlnode/zlnode/store"
+)
+
+// Config is what a node is started with. The public package documents each
+// field for users.
+type Config struct {
+	RID       string
+	RIDPrefix string
+	Mesh      string
+	MeshKey   []byte
+	Role      store.Role
+
+	Listen    string
+	Advertise string
+	Sessions  []SessionListener
+
+	StoreURL  string
+	Namespace string
+
+	Weight     int
+	MaxActors  int
+	AppVersion string
+
+	Workers int
+	Loops   int
+
+	Lease          lease.Config
+	SendTimeout    time.Duration
+	RequestTimeout time.Duration
+	CreateTimeout  time.Duration
+
+	Logger zerolog.Logger
+
+	// Attach gives the public package's view of the node, before anything runs.
+	Attach func(*Node) any
+}
+
+// SessionListener is one STREAM port.
+type SessionListener struct {
+	Addr        string
+	Type        string
+	FrameMax    int // header and payload; 0: 64 KiB; < 0: no cap of its own
+	IdleTimeout time.Duration
+	MaxConns    int
+	MaxPerIP    int
+}
+
+const (
+	meshKeyBytesMin = 16
+	weightMax       = 10_000
+	sessionFrameMax = 64 << 10
+	sessionIdle     = 30 * time.Second
+)
+
+var (
+	ridForm  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	meshForm = ridForm
+)
+
+// withDefaults fills the zero fields.
+func (c Config) withDefaults() Config {
+	if c.Mesh == "" {
+		c.Mesh = "main"
+	}
+	if c.RIDPrefix == "" {
+		c.RIDPrefix = "node"
+	}
+	if c.RID == "" {
+		var b [4]byte
+		rand.Read(b[:])
+		c.RID = c.RIDPrefix + "-" + hex.EncodeToString(b[:])
+	}
+	if c.Namespace == "" {
+		c.Namespace = "default"
+	}
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&c.SendTimeout, time.Second)
+	set(&c.RequestTimeout, 30*time.Second)
+	set(&c.CreateTimeout, 5*time.Second)
+	c.Lease = c.Lease.WithDefaults()
+	c.Sessions = append([]SessionListener(nil), c.Sessions...)
+	for i := range c.Sessions {
+		l := &c.Sessions[i]
+		switch {
+		case l.FrameMax == 0:
+			l.FrameMax = sessionFrameMax
+		case l.FrameMax < 0:
+			l.FrameMax = 0
+		}
+		switch {
+		case l.IdleTimeout == 0:
+			l.IdleTimeout = sessionIdle
+		case l.IdleTimeout < 0:
+			l.IdleTimeout = 0
+		}
+	}
+	return c
+}
+
+// check looks at everything that can be wrong before a socket is opened, and
+// names the first fault (ID-07).
+func (c *Config) check(app *App) error {
+	bad := func(kind errkind.Kind, format string, args ...any) error {
+		return &Error{Kind: kind, Op: "start", Object: c.RID, Text: fmt.Sprintf(format, args...)}
+	}
+	if err := app.check(); err != nil {
+		return err
+	}
+	invalid := errkind.InvalidOperation
+	switch {
+	case !ridForm.MatchString(c.RID):
+		return bad(invalid, "RID must be 1 to 64 of A-Z a-z 0-9 . _ -")
+	case !meshForm.MatchString(c.Mesh):
+		return bad(invalid, "mesh name %q must be 1 to 64 of A-Z a-z 0-9 . _ -", c.Mesh)
+	case c.Role > store.RoleServer:
+		return bad(invalid, "unknown object role %d", c.Role)
+	case c.Role != store.RoleNone && c.StoreURL == "":
+		return bad(errkind.NotConfigured, "a node with an object role needs a Location Store; set its URL, or use the role None")
+	case c.Role != store.RoleNone && len(c.MeshKey) < meshKeyBytesMin:
+		return bad(errkind.NotConfigured, "a mesh key of at least %d bytes is needed; it has %d", meshKeyBytesMin, len(c.MeshKey))
+	case c.Role == store.RoleServer && len(app.Actors) == 0:
+		return bad(errkind.NotConfigured, "an object server needs at least one actor type")
+	case c.Role == store.RoleServer && c.Listen == "":
+		return bad(errkind.NotConfigured, "an object server needs a link address to listen on")
+	case c.Weight < 0 || c.Weight > weightMax:
+		return bad(invalid, "weight %d is not in 0 to %d", c.Weight, weightMax)
+	case c.MaxActors < 0 || c.MaxActors > 1<<31-1:
+		return bad(invalid, "actor limit %d is not in 0 (none) to 2147483647", c.MaxActors)
+	case c.SendTimeout < 0 || c.RequestTimeout < 0 || c.CreateTimeout < 0:
+		return bad(invalid, "timeouts must not be negative")
+	}
+	if err := c.Lease.Validate(); err != nil {
+		return bad(invalid, "%v", err)
+	}
+	if c.Listen != "" {
+		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+			return bad(invalid, "link address %q: %v", c.Listen, err)
+		}
+	}
+	for _, l := range c.Sessions {
+		if _, ok := app.Sessions[l.Type]; !ok {
+			return bad(errkind.NotConfigured, "listener %s wants session type %q, which is not defined", l.Addr, l.Type)
+		}
+		if _, _, err := net.SplitHostPort(l.Addr); err != nil {
+			return bad(invalid, "session address %q: %v", l.Addr, err)
+		}
+	}
+	return nil
+}

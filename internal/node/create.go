@@ -1,0 +1,354 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/store"
+)
+
+// CreateRequest asks for an Actor.
+type CreateRequest struct {
+	ID      string
+	Type    string
+	Mesh    string // "" : the node's own
+	Request []byte // for OnCreateActor; copied before the call returns
+	// GetOrCreate accepts an Actor that is there already.
+	GetOrCreate bool
+}
+
+// CreateOutcome says how a creation ended well.
+type CreateOutcome uint8
+
+// The outcomes.
+const (
+	OutcomeCreated  CreateOutcome = iota + 1
+	OutcomeExisting               // GetOrCreate found it Ready
+	OutcomeRejected               // OnCreateActor refused
+)
+
+// CreateResult is the end of a creation.
+type CreateResult struct {
+	Outcome CreateOutcome
+	Ref     ActorRef // of Created and Existing
+	Reply   []byte   // of OnCreateActor, of Created and Rejected
+}
+
+const opCreate = "create actor"
+
+// newOpID returns an operation id: 128 random bits.
+func newOpID() (id store.OpID) {
+	rand.Read(id[:]) // never fails (crypto/rand)
+	return id
+}
+
+// Create creates an Actor somewhere in the mesh, or with GetOrCreate finds it.
+// The caller coordinates: it reserves the id at a target in the Store, so that
+// of all who race exactly one gets to run the factory (CR-01), then asks the
+// target to run it. One deadline covers it all (CR-13).
+func (n *Node) Create(ctx context.Context, req CreateRequest) (CreateResult, error) {
+	if err := n.checkCreate(&req); err != nil {
+		return CreateResult{}, err
+	}
+	ctx, cancel := n.bound(ctx, n.cfg.CreateTimeout)
+	defer cancel()
+	var result CreateResult
+	var err *Error
+	blocking(ctx, func() { result, err = n.create(ctx, &req) })
+	if err != nil {
+		return CreateResult{}, err
+	}
+	return result, nil
+}
+
+func (n *Node) checkCreate(req *CreateRequest) *Error {
+	switch {
+	case n.store == nil:
+		return errNoStore(opCreate, req.ID)
+	case !wire.ValidID(req.ID):
+		return fail(errkind.InvalidOperation, opCreate, req.ID, "an id has 1 to %d bytes of UTF-8", idBytesMax)
+	case !stableType.MatchString(req.Type):
+		return fail(errkind.InvalidOperation, opCreate, req.ID, "%q is no stable type", req.Type)
+	case len(req.Request) > requestBytesMax:
+		return fail(errkind.InvalidOperation, opCreate, req.ID, "a creation request of %d bytes is over the limit of %d", len(req.Request), requestBytesMax)
+	case req.Mesh != "" && req.Mesh != n.cfg.Mesh:
+		return fail(errkind.NotFound, opCreate, req.ID, "this node is not in mesh %q", req.Mesh)
+	case !n.mayAct(clock.Now()):
+		return errNotOwner.of(opCreate, req.ID)
+	}
+	return nil
+}
+
+// create tries until the id is ours, somebody else's, or the deadline passes.
+func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *Error) {
+	search := search{node: n, req: req, refused: map[string]bool{}}
+	wait := createWaitMin
+	for {
+		if ctx.Err() != nil {
+			return CreateResult{}, fromContext(ctx, opCreate, req.ID)
+		}
+		asked := clock.Now()
+		row, found, err := n.store.ReadActor(ctx, req.ID)
+		if err != nil {
+			if errors.Is(err, store.ErrUnknown) && ctx.Err() == nil {
+				continue // a read that was lost is read again
+			}
+			return CreateResult{}, n.storeFailure(ctx, err, req.ID)
+		}
+		if !found {
+			change, err := search.reserve(ctx)
+			if err != nil {
+				return CreateResult{}, err
+			}
+			if change.Reason == store.Applied {
+				return n.runAt(ctx, req, &change.Record)
+			}
+			row = change.Record // somebody else was first
+			if !change.Found {
+				continue
+			}
+		}
+		result, again, failure := n.existing(req, &row, asked)
+		if !again {
+			return result, failure
+		}
+		// A loser waits for the winner: Ready gives it Existing, Missing lets it
+		// compete again with its own request (CR-12).
+		if !pause(ctx, wait) {
+			return CreateResult{}, fromContext(ctx, opCreate, req.ID)
+		}
+		wait = min(2*wait, createWaitMax)
+	}
+}
+
+// existing decides what a row that is there means for the request; again says
+// that its creation is under way and worth waiting for.
+func (n *Node) existing(req *CreateRequest, row *store.Authority, asked clock.Mono) (_ CreateResult, again bool, _ *Error) {
+	switch {
+	case row.Type != req.Type:
+		return CreateResult{}, false, fail(errkind.TypeMismatch, opCreate, req.ID, "it is of type %q, not %q", row.Type, req.Type)
+	case !req.GetOrCreate:
+		return CreateResult{}, false, fail(errkind.AlreadyExists, opCreate, req.ID, "it exists or is being created")
+	case row.LeaseLeft <= 0:
+		return CreateResult{}, false, errOwnerDead(opCreate, req.ID, row.RID)
+	case row.State == store.Creating:
+		return CreateResult{}, true, nil
+	}
+	n.routes.learn(row, asked)
+	return CreateResult{Outcome: OutcomeExisting, Ref: refOf(row)}, false, nil
+}
+
+// search looks for a target and reserves it.
+type search struct {
+	node    *Node
+	req     *CreateRequest
+	refused map[string]bool // targets that the Store refused within this call
+	full    bool            // one of them for want of capacity
+}
+
+// reserve picks targets until one is reserved, the id turns out to be taken, or
+// none is left. The result is Applied, Exists or TypeMismatch.
+func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
+	for {
+		target, err := s.node.chooseTarget(s.req.Type, s.refused)
+		if err != nil {
+			if s.full {
+				return store.Change{}, fail(errkind.CapacityExceeded, opCreate, s.req.ID, "every node that hosts type %q is full", s.req.Type)
+			}
+			err.Object = s.req.ID
+			return store.Change{}, err
+		}
+		change, err := s.reserveAt(ctx, target)
+		if err != nil {
+			return change, err
+		}
+		switch change.Reason {
+		case store.Applied, store.AlreadyApplied:
+			change.Reason = store.Applied
+			return change, nil
+		case store.Exists, store.TypeMismatch:
+			return change, nil
+		case store.CapacityExceeded:
+			s.full = true
+			s.refused[target.RID] = true
+		case store.TargetUnavailable, store.TargetIncompatible:
+			s.refused[target.RID] = true
+		case store.Exhausted:
+			return change, fail(errkind.InternalFailure, opCreate, s.req.ID, "the namespace has no ObjectGeneration left")
+		default:
+			return change, fail(errkind.InternalFailure, opCreate, s.req.ID, "the Store refused the reservation for reason %d", change.Reason)
+		}
+	}
+}
+
+// reserveAt asks for one target. A lost answer is asked for again with the same
+// operation id, so the Store says whether it was applied.
+func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.Change, *Error) {
+	r := store.Reserve{
+		ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
+		Request: s.req.Request, Timeout: remaining(ctx),
+		Op: store.OperationKey{SourceRID: s.node.cfg.RID, SourceLifecycle: s.node.lifecycle(), Op: newOpID()},
+	}
+	for {
+		change, err := s.node.store.ReserveActor(ctx, r)
+		if err == nil {
+			return change, nil
+		}
+		if !errors.Is(err, store.ErrUnknown) || ctx.Err() != nil {
+			return store.Change{}, s.node.storeFailure(ctx, err, s.req.ID)
+		}
+	}
+}
+
+// runAt has the reservation's target run the creation and waits for its end.
+func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authority) (CreateResult, *Error) {
+	job := creation{
+		op: row.Create.Op, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version,
+		deadline: deadlineOf(ctx),
+	}
+	var terminal wire.CreateResult
+	var err *Error
+	if row.RID == n.cfg.RID && row.LeaseGen == n.lifecycle() {
+		terminal, err = n.runCreation(job)
+	} else {
+		terminal, err = n.askCreation(ctx, row, job)
+	}
+	if err != nil {
+		err.Op, err.Object = opCreate, req.ID
+		return CreateResult{}, err
+	}
+	switch terminal.Outcome {
+	case wire.OutcomeCreated:
+		ref := ActorRef{
+			ID: req.ID, ObjectGen: terminal.Ref.ObjGen, Mesh: string(terminal.Ref.Mesh), RID: string(terminal.Ref.RID),
+			Lifecycle: terminal.Ref.Lifecycle, OwnerGen: terminal.Ref.OwnerGen,
+		}
+		return CreateResult{Outcome: OutcomeCreated, Ref: ref, Reply: terminal.Reply}, nil
+	case wire.OutcomeRejected:
+		return CreateResult{Outcome: OutcomeRejected, Reply: terminal.Reply}, nil
+	default:
+		return CreateResult{}, fail(errkind.Kind(terminal.Kind), opCreate, req.ID, "its factory or OnCreateActor failed on node %s", row.RID)
+	}
+}
+
+// askCreation asks a remote target. If the answer is lost with the link, the
+// kept terminal record tells how the operation ended (CR-13, CR-15).
+func (n *Node) askCreation(ctx context.Context, row *store.Authority, job creation) (wire.CreateResult, *Error) {
+	rec := wire.ActorCreate{
+		Op: job.op.Op, SourceLifecycle: uint64(job.op.SourceLifecycle), ID: []byte(job.id), Type: []byte(job.typ),
+		ObjGen: uint64(job.objGen), StoreVersion: uint64(job.version), TargetLifecycle: uint64(row.LeaseGen),
+		DeadlineMS: wire.DeadlineMS(job.deadline.Sub(clock.Now())),
+	}
+	r := n.askPeer(ctx, row.RID, uint64(row.LeaseGen), job.deadline, func(corr uint64) wire.Record {
+		rec.Correlation = corr
+		return &rec
+	})
+	if r.err == nil {
+		defer r.owner.Free()
+		terminal, err := wire.DecodeCreateResult(r.payload)
+		if err != nil {
+			return wire.CreateResult{}, fail(errkind.ProtocolError, "", "", "node %s answered with %v", row.RID, err)
+		}
+		return cloneResult(terminal), nil
+	}
+	if r.err.Kind == errkind.Unavailable && ctx.Err() == nil {
+		if kept, found, err := n.store.ReadTerminal(ctx, job.op); err == nil && found {
+			return resultOf(&kept, row), nil
+		}
+	}
+	return wire.CreateResult{}, r.err
+}
+
+// resultOf turns a kept terminal record into the result that it stands for.
+func resultOf(t *store.Terminal, row *store.Authority) wire.CreateResult {
+	r := wire.CreateResult{HasReply: len(t.Reply) > 0, Reply: t.Reply}
+	switch t.Result {
+	case store.Created:
+		r.Outcome, r.Ref = wire.OutcomeCreated, wireRef(refOf(row))
+	case store.Rejected:
+		r.Outcome = wire.OutcomeRejected
+	default:
+		r = wire.CreateResult{Outcome: wire.OutcomeFailed, Kind: t.FailKind}
+	}
+	return r
+}
+
+// cloneResult copies what are views of a record.
+func cloneResult(r wire.CreateResult) wire.CreateResult {
+	clone := func(b *[]byte) { *b = append([]byte(nil), *b...) }
+	clone(&r.Ref.ID)
+	clone(&r.Ref.Mesh)
+	clone(&r.Ref.RID)
+	clone(&r.Reply)
+	return r
+}
+
+func wireRef(r ActorRef) wire.Ref {
+	return wire.Ref{
+		ID: []byte(r.ID), ObjGen: r.ObjectGen, Mesh: []byte(r.Mesh), RID: []byte(r.RID),
+		Lifecycle: r.Lifecycle, OwnerGen: r.OwnerGen,
+	}
+}
+
+// chooseTarget picks a node for a stable type: of those that may host it, have
+// room, and are this node or linked to it, by smooth weighted round robin.
+func (n *Node) chooseTarget(stableType string, refused map[string]bool) (store.Descriptor, *Error) {
+	var candidates []store.Descriptor
+	hosts, full := 0, 0
+	for _, d := range n.mesh.nodes() {
+		if !mayHost(&d, n.cfg.Mesh, stableType) || refused[d.RID] {
+			continue
+		}
+		hosts++
+		switch {
+		case !hasRoom(&d):
+			full++
+		case d.RID == n.cfg.RID || n.links.to(d.RID, uint64(d.Lifecycle)) != nil:
+			candidates = append(candidates, d)
+		}
+	}
+	n.choosers.mu.Lock()
+	defer n.choosers.mu.Unlock()
+	c := n.choosers.byType[stableType]
+	if c == nil {
+		c = &chooser{}
+		n.choosers.byType[stableType] = c
+	}
+	if i := c.choose(candidates); i >= 0 {
+		return candidates[i], nil
+	}
+	delete(n.choosers.byType, stableType)
+	switch {
+	case hosts == 0:
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", stableType)
+	case full == hosts:
+		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", stableType)
+	default:
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", stableType)
+	}
+}
+
+// storeFailure names a Store error by the operation's deadline if that ended it.
+func (n *Node) storeFailure(ctx context.Context, err error, id string) *Error {
+	if ctx.Err() != nil {
+		return fromContext(ctx, opCreate, id)
+	}
+	return fromStore(err, opCreate, id)
+}
+
+// pause waits, and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,55 @@
+package node
+
+import "github.com/zlnode/zlnode/internal/errkind"
+
+// Failures that say the same to everybody. They are shared and never changed;
+// of makes a copy that names an operation.
+var (
+	errTooManyPending = &Error{Kind: errkind.CapacityExceeded, Text: "too many requests wait for a reply"}
+	errNoReply        = &Error{Kind: errkind.DeadlineExceeded, Text: "no reply came by the deadline; the handler may still run"}
+	errQueueFull      = &Error{Kind: errkind.CapacityExceeded, Text: "the actor's queue is full"}
+	errQueueFullThere = &Error{Kind: errkind.Unavailable, Text: "the actor's queue is full at its node"}
+	errNotOwner       = &Error{Kind: errkind.Unavailable, Text: "this node's owner lease is not confirmed; it acts again when the Store answers"}
+	errGone           = &Error{Kind: errkind.NotFound, Text: "the actor was destroyed"}
+	errNotHere        = &Error{Kind: errkind.Unavailable, Text: "the actor is not at this node", stale: true}
+	errBindingStale   = &Error{Kind: errkind.InvalidOperation, Text: "the session's binding to this actor is over"}
+	errNotBound       = &Error{Kind: errkind.InvalidOperation, Text: "no session is bound to this actor"}
+	errSessionClosed  = &Error{Kind: errkind.Unavailable, Text: "the session is closed"}
+	errSessionSlow    = &Error{Kind: errkind.Unavailable, Text: "the client takes its messages too slowly; its session is closed"}
+	errSessionBusy    = &Error{Kind: errkind.CapacityExceeded, Text: "the session has too many packets waiting"}
+	errStopping       = &Error{Kind: errkind.ShuttingDown, Text: "the node is shutting down"}
+	errLinkLost       = &Error{Kind: errkind.Unavailable, Text: "the link to the actor's node was lost; the request may have run"}
+	errSelfRequest    = &Error{Kind: errkind.InvalidOperation, Text: "an actor's handler cannot wait for the actor itself"}
+	errNoCredit       = &Error{Kind: errkind.DeadlineExceeded, Text: "the other node took no more messages within the send timeout; nothing was sent"}
+)
+
+// of returns a copy that names the operation and the object.
+func (e *Error) of(op, object string) *Error {
+	c := *e
+	c.Op, c.Object = op, object
+	return &c
+}
+
+func errNoStore(op, id string) *Error {
+	return fail(errkind.NotConfigured, op, id, "this node has no Location Store, so it knows no actors")
+}
+
+func errOwnerDead(op, id, rid string) *Error {
+	return fail(errkind.Unavailable, op, id, "its owner, node %s, holds no valid lease; nobody takes the actor over", rid)
+}
+
+func errNoLink(op, id, rid string) *Error {
+	return fail(errkind.Unavailable, op, id, "node %s is not linked", rid)
+}
+
+func errIncarnation(op, id string, asked, is uint64) *Error {
+	return fail(errkind.InvalidOperation, op, id, "the ref names incarnation %d, the actor is %d", asked, is)
+}
+
+// asError gives an application's error a kind.
+func asError(err error) *Error {
+	if e, ok := err.(*Error); ok { //nolint:errorlint // a wrapped one is wrapped again below, to keep the whole text
+		return e
+	}
+	return &Error{Kind: KindOf(err), Err: err}
+}

@@ -1,0 +1,96 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/lease"
+	"github.com/zlnode/zlnode/store"
+)
+
+// acquireLease takes the RID's lease. While another process holds it, it waits:
+// a restarted node waits for its predecessor's lease to end.
+func (n *Node) acquireLease(ctx context.Context) error {
+	ownerID := newOpID()
+	for {
+		asked := clock.Now()
+		r, err := n.store.AcquireLease(ctx, n.cfg.RID, ownerIDText(ownerID), n.cfg.Lease.TTL)
+		switch {
+		case err != nil:
+			return fromStore(err, "start", n.cfg.RID)
+		case r.Reason == store.Applied, r.Reason == store.AlreadyApplied:
+			n.lease = r.Lease
+			n.keeper = lease.New(n.cfg.Lease, asked, r.Lease.Remaining)
+			n.admitUntil.Store(int64(n.keeper.AdmitUntil()))
+			return nil
+		case r.Reason != store.LeaseHeld:
+			return fail(errkind.InternalFailure, "start", n.cfg.RID, "the Store refused the owner lease for reason %d", r.Reason)
+		}
+		n.log.Warn().Str("rid", n.cfg.RID).Dur("left", r.Lease.Remaining).
+			Msg("another process holds this RID's lease; waiting for its end")
+		if !pause(ctx, min(r.Lease.Remaining+time.Millisecond, time.Second)) {
+			return fail(errkind.AlreadyExists, "start", n.cfg.RID,
+				"another process with this RID holds a lease (%v left); stop it, or give this node another RID", r.Lease.Remaining)
+		}
+	}
+}
+
+// keepLease renews until the node's life ends or the lease is lost.
+func (n *Node) keepLease() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		n.keeper.Step(clock.Now(), lease.Tick{})
+		for _, e := range n.keeper.Effects(nil) {
+			switch e {
+			case lease.Renew:
+				n.keeper.Step(clock.Now(), n.renewLease())
+			case lease.Lost:
+				n.leaseLost()
+				return
+			}
+		}
+		n.admitUntil.Store(int64(n.keeper.AdmitUntil()))
+		at, armed := n.keeper.NextDeadline()
+		if !armed {
+			continue // an effect is waiting to be done
+		}
+		timer.Reset(max(at.Sub(clock.Now()), 0))
+		select {
+		case <-n.life.Done():
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+func (n *Node) renewLease() lease.Event {
+	ctx, cancel := context.WithTimeout(n.life, n.cfg.Lease.Timeout)
+	defer cancel()
+	asked := clock.Now()
+	r, err := n.store.RenewLease(ctx, n.lease, n.cfg.Lease.TTL)
+	switch {
+	case err != nil:
+		if n.life.Err() == nil {
+			n.log.Warn().Err(err).Dur("acts_for", clock.Mono(n.admitUntil.Load()).Sub(asked)).Msg("the owner lease was not renewed; trying again")
+		}
+		return lease.Failed{}
+	case r.Reason == store.Applied || r.Reason == store.AlreadyApplied:
+		return lease.Answered{SentAt: asked, Remaining: r.Lease.Remaining}
+	default:
+		return lease.Superseded{}
+	}
+}
+
+// leaseLost ends this process's right to act, for good.
+func (n *Node) leaseLost() {
+	n.admitUntil.Store(0)
+	err := fail(errkind.Unavailable, "run", n.cfg.RID, "its owner lease was issued anew to another process; stop this one")
+	n.log.Error().Err(err).Msg("the owner lease is lost")
+	n.failed(err)
+}
+
+// lifecycle returns the generation of this process.
+func (n *Node) lifecycle() store.LeaseGen { return store.LeaseGen(n.id.Lifecycle) }

@@ -1,0 +1,81 @@
+package node
+
+import "time"
+
+// Every limit of a node that is not configured, with its reason.
+const (
+	// idBytesMax: an id's length travels in one byte and is part of a Store key.
+	idBytesMax = 255
+	// nameBytesMax: a packet name's length travels in one byte.
+	nameBytesMax = 255
+	// metadataBytesMax is the contract's bound on encoded metadata.
+	metadataBytesMax = 1024
+	// payloadBytesMax bounds a message between nodes, so that one message delays
+	// those behind it on the link by a bounded time.
+	payloadBytesMax = 1 << 20
+	// requestBytesMax and replyBytesMax bound what a creation carries.
+	requestBytesMax = 1 << 20
+	replyBytesMax   = 1 << 20
+
+	// linkCreditBytes is what a node may have sent to another and not yet
+	// consumed there. It must hold the largest record.
+	linkCreditBytes = 8 << 20
+	// linkOutBytesMax bounds what waits in a link's out queue; credits keep
+	// messages far below it, the rest is for control records.
+	linkOutBytesMax = 16 << 20
+
+	// actorQueueMessages and actorQueueBytes bound one Actor's queue.
+	actorQueueMessages = 4096
+	actorQueueBytes    = 4 << 20
+	// sessionQueueMessages and sessionQueueBytes bound what one client may have
+	// waiting for its session's handler.
+	sessionQueueMessages = 256
+	sessionQueueBytes    = 256 << 10
+	// bindingsMax bounds the Actors that one Session may be bound to.
+	bindingsMax = 1024
+	// holdMessages bounds what waits while an Actor is created or destroyed;
+	// both end within a Store call's time.
+	holdMessages = 4096
+
+	// creationsMax bounds the creations that run at once on a node; more wait
+	// for their turn until their deadline.
+	creationsMax = 256
+	// creationsWaitingMax bounds those that wait; more are refused.
+	creationsWaitingMax = 8192
+
+	// routesMax bounds the route cache. Past it routes are used once and not kept.
+	routesMax = 1 << 18
+	// routeAgeMax is how long a route is used without asking the Store again.
+	routeAgeMax = 15 * time.Second
+
+	// lifecyclesMax bounds the RIDs whose newest lifecycle is remembered.
+	lifecyclesMax = 65_536
+	// sendersWaitingMax bounds the senders that wait for credit on one link.
+	sendersWaitingMax = 65_536
+
+	// routeRecheck is how old a route must be before one that leads nowhere makes
+	// the Store be asked again, so that callers of a dead node do not flood it.
+	routeRecheck = time.Second
+
+	// pendingMax bounds the requests of one node that wait for a reply from one peer.
+	pendingMax = 1 << 20
+
+	// descriptorPoll is how often the node list's change number is read.
+	descriptorPoll = time.Second
+	// storeCallMax bounds one Store call that no caller's deadline bounds.
+	storeCallMax = 3 * time.Second
+
+	// dialBackoffMin and dialBackoffMax bound the pause between dials of a peer.
+	dialBackoffMin = 50 * time.Millisecond
+	dialBackoffMax = 5 * time.Second
+	// dialTimeout bounds one dial, handshake not included.
+	dialTimeout = 3 * time.Second
+
+	// sweepEvery is how often deadlines of relayed requests are looked at.
+	sweepEvery = 250 * time.Millisecond
+
+	// createWaitMin and createWaitMax bound the pause between two looks at a
+	// creation that somebody else has begun.
+	createWaitMin = 2 * time.Millisecond
+	createWaitMax = 100 * time.Millisecond
+)

@@ -1,0 +1,302 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/zlnode/zlnode/engine"
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/wire"
+)
+
+// handshake is either half of package link.
+type handshake interface {
+	Step(now clock.Mono, ev link.Event) error
+	Effects(dst []link.Effect) []link.Effect
+	NextDeadline() (clock.Mono, bool)
+}
+
+// linkConn is one connection to another node. Its event loop owns the cores;
+// pending, credit and the methods that send are for all goroutines.
+type linkConn struct {
+	node *Node
+	conn *engine.Conn
+	dial *dialState // nil: accepted
+	gone atomic.Bool
+
+	// Owned by the loop.
+	shake    handshake // nil once admitted
+	live     *link.Liveness
+	effects  []link.Effect
+	liveness []link.LiveEffect
+	bye      string // the peer's goodbye
+
+	// Set when the peer proved itself, before the link is in the table.
+	peer    link.Peer
+	gate    *link.CreditGate   // to send
+	returns *link.CreditReturn // received
+	pending *pendingTable
+}
+
+// linkHandler makes connections to links. One value serves the listener; each
+// dial has its own, which knows whom it wants to reach.
+type linkHandler struct {
+	node   *Node
+	expect string
+	dial   *dialState // nil: accepted
+}
+
+// OnOpen implements engine.Handler.
+func (h *linkHandler) OnOpen(c *engine.Conn) {
+	l := &linkConn{node: h.node, conn: c, dial: h.dial}
+	var nonce [32]byte
+	rand.Read(nonce[:])
+	if c.Dialled() {
+		l.shake = link.NewDialler(&h.node.linkConfig, h.expect, nonce)
+	} else {
+		l.shake = link.NewAcceptor(&h.node.linkConfig, nonce)
+	}
+	c.SetData(l)
+	l.step(link.Event{Kind: link.EventOpened})
+}
+
+// OnFrame implements engine.Handler.
+func (h *linkHandler) OnFrame(c *engine.Conn, frame []byte, owner *buf.Buf) error {
+	l := c.Data().(*linkConn)
+	if l.shake != nil {
+		l.step(link.Event{Kind: link.EventReceived, Record: frame})
+		return nil
+	}
+	return l.receive(frame, owner)
+}
+
+// OnTimer implements engine.Handler.
+func (h *linkHandler) OnTimer(c *engine.Conn, now clock.Mono) {
+	l := c.Data().(*linkConn)
+	if l.shake != nil {
+		l.step(link.Event{Kind: link.EventTick})
+		return
+	}
+	l.liveStep(now, link.LiveEvent{Kind: link.LiveTick})
+}
+
+// OnClose implements engine.Handler: what waits for this link ends now (FO-07).
+func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
+	l := c.Data().(*linkConn)
+	l.gone.Store(true)
+	if h.dial != nil {
+		h.dial.busy.Store(false)
+	}
+	h.node.mesh.poke()
+	if l.pending != nil {
+		h.node.links.remove(l)
+		l.gate.Close()
+		l.pending.fail(errLinkLost)
+	}
+	if l.shake != nil {
+		h.node.counters.linksRefused.Add(1)
+		h.node.log.Debug().Str("address", c.RemoteAddr()).Stringer("reason", reason).Msg("a connection ended before it was a link")
+		return
+	}
+	h.node.log.Info().Str("peer", l.peer.RID).Stringer("reason", reason).Str("goodbye", l.bye).Msg("link closed")
+}
+
+// step gives an event to the handshake and does what it says.
+func (l *linkConn) step(ev link.Event) {
+	if err := l.shake.Step(clock.Now(), ev); err != nil {
+		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "record out of order in the handshake", Err: err})
+		return
+	}
+	l.effects = l.shake.Effects(l.effects[:0])
+	if at, ok := l.shake.NextDeadline(); ok {
+		l.conn.ArmTimer(at)
+	}
+	for i := 0; i < len(l.effects); i++ {
+		switch e := l.effects[i]; e.Kind {
+		case link.EffectSend:
+			_ = l.conn.SendControl(buf.Copy(e.Record)) // a closed connection tells itself by OnClose
+		case link.EffectVerified:
+			l.judge(e.Peer)
+			return
+		case link.EffectAdmitted:
+			l.admitted(e.Peer)
+			return
+		case link.EffectClose:
+			l.node.log.Info().Str("address", l.conn.RemoteAddr()).Stringer("reason", e.Close.Reason).Str("detail", clip(e.Close.Detail)).
+				Bool("by_peer", e.Close.Cause == link.RefusedByPeer).Msg("link refused")
+			l.conn.Close(engine.CloseReason{Code: engine.Rejected, Text: e.Close.Reason.String() + ": " + e.Close.Detail})
+			return
+		}
+	}
+}
+
+// judge decides whether the peer, which holds the mesh key, gets the slot.
+func (l *linkConn) judge(peer link.Peer) {
+	l.peer = peer
+	l.gate = link.NewCreditGate(int(peer.Window), sendersWaitingMax)
+	l.returns = link.NewCreditReturn(linkCreditBytes)
+	l.pending = newPendingTable()
+	verdict, replaced := l.node.links.judge(l, peer)
+	if replaced != nil {
+		replaced.goodbye(wire.GoodbyeReplaced, engine.CloseReason{Code: engine.Replaced, Text: "a newer link to the same node"})
+	}
+	l.step(verdict)
+}
+
+func (l *linkConn) admitted(peer link.Peer) {
+	now := clock.Now()
+	l.peer = peer
+	l.shake = nil
+	l.live = link.NewLiveness(l.node.liveConfig, now)
+	l.conn.Admit()
+	at, _ := l.live.NextDeadline()
+	l.conn.ArmTimer(at)
+	if l.dial != nil {
+		l.dial.up.Store(true)
+	}
+	l.node.links.publish(l)
+	l.node.log.Info().Str("peer", peer.RID).Bool("dialled", l.conn.Dialled()).Msg("link ready")
+}
+
+func (l *linkConn) liveStep(now clock.Mono, ev link.LiveEvent) {
+	l.live.Step(now, ev)
+	l.liveness = l.live.Effects(l.liveness[:0])
+	for _, e := range l.liveness {
+		switch e.Kind {
+		case link.LiveSendProbe:
+			l.sendControl(&wire.Probe{ID: e.ID})
+		case link.LiveSendAck:
+			l.sendControl(&wire.Ack{ID: e.ID})
+		case link.LivePeerSilent:
+			l.conn.Abort(engine.CloseReason{Code: engine.PeerSilent, Text: "no probe was acknowledged in time"})
+			return
+		}
+	}
+	if at, ok := l.live.NextDeadline(); ok {
+		l.conn.ArmTimer(at)
+	}
+}
+
+// goodbye ends the link in order: what was sent before still arrives.
+func (l *linkConn) goodbye(reason wire.GoodbyeReason, why engine.CloseReason) {
+	l.sendControl(&wire.Goodbye{Reason: reason})
+	l.conn.Close(why)
+}
+
+// sendControl sends a record that never waits for credit. If the connection is
+// closed, OnClose tells whoever waits.
+func (l *linkConn) sendControl(r wire.Record) {
+	b := buf.Get(r.Size())
+	r.AppendTo(b.Bytes()[:0])
+	_ = l.conn.SendControl(b)
+}
+
+func (l *linkConn) sendReply(corr uint64, codec uint8, payload []byte) {
+	r := wire.Reply{Correlation: corr, Codec: codec, Payload: payload}
+	b := buf.Get(r.Size())
+	r.AppendTo(b.Bytes()[:0])
+	_ = l.conn.SendControl(b) // as sendControl, without its allocation
+}
+
+func (l *linkConn) sendError(corr uint64, err *Error) {
+	text := err.Text
+	if err.Err != nil {
+		text += ": " + err.Err.Error()
+	}
+	l.sendControl(&wire.ErrorReply{Correlation: corr, Kind: uint8(err.Kind), Text: []byte(text)})
+}
+
+// consumed gives the credit of a record back that this node worked off.
+func (l *linkConn) consumed(n int) {
+	if grant := l.returns.Consumed(n); grant > 0 {
+		l.sendControl(&wire.Credit{Bytes: uint64(grant)})
+	}
+}
+
+// sendNow sends a credited record if its credit is there, and reports whether
+// it was taken; if not, it is still the caller's. Event loops use it: they must
+// not wait.
+func (l *linkConn) sendNow(record *buf.Buf) (taken bool, err *Error) {
+	if !l.gate.TryTake(len(record.Bytes())) {
+		return false, nil
+	}
+	return true, l.sendPaid(record)
+}
+
+// sendPaid queues a record whose credit was taken. Credits keep the queue far
+// below its bound, so it is full only if the peer stalls.
+func (l *linkConn) sendPaid(record *buf.Buf) *Error {
+	if err := l.conn.Send(record); err != nil {
+		return &Error{Kind: errkind.Unavailable, Text: "the link to node " + l.peer.RID + " takes nothing now; nothing was sent", Err: err}
+	}
+	return nil
+}
+
+// send sends a credited record, whose buffer it takes. If the peer is slow it
+// waits for credit up to the send timeout, in order with others who wait.
+func (l *linkConn) send(ctx context.Context, record *buf.Buf) *Error {
+	if taken, err := l.sendNow(record); taken {
+		return err
+	}
+	var err *Error
+	blocking(ctx, func() { err = l.waitForCredit(ctx, len(record.Bytes())) })
+	if err != nil {
+		record.Free()
+		return err
+	}
+	return l.sendPaid(record)
+}
+
+func (l *linkConn) waitForCredit(ctx context.Context, n int) *Error {
+	ready := make(chan error, 1)
+	w, err := l.gate.Await(n, func(err error) { ready <- err })
+	if err != nil {
+		return creditFailure(err)
+	}
+	timer := time.NewTimer(l.node.cfg.SendTimeout)
+	defer timer.Stop()
+	var failure *Error
+	select {
+	case err := <-ready:
+		return creditFailure(err)
+	case <-ctx.Done():
+		failure = fromContext(ctx, "", "")
+	case <-timer.C:
+		failure = errNoCredit
+	}
+	if l.gate.Cancel(w) {
+		return failure
+	}
+	return creditFailure(<-ready) // it was decided while we gave up
+}
+
+func creditFailure(err error) *Error {
+	switch err {
+	case nil:
+		return nil
+	case link.ErrGateFull:
+		return &Error{Kind: errkind.CapacityExceeded, Text: "too many senders wait for the other node", Err: err}
+	default:
+		return &Error{Kind: errkind.Unavailable, Text: "the link was lost; nothing was sent", Err: err}
+	}
+}
+
+// linkFrameSize is the engine's view of a record.
+func linkFrameSize(b []byte, admitted bool) (int, error) {
+	most := wire.MaxRecord
+	if !admitted {
+		most = wire.PreAdmitMax
+	}
+	n, err := wire.RecordSize(b, most)
+	if errors.Is(err, wire.ErrTooLarge) {
+		return n, fmt.Errorf("%w: %w", engine.ErrFrameTooLarge, err)
+	}
+	return n, err
+}

@@ -1,0 +1,184 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/zlnode/zlnode/engine"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/store"
+)
+
+// fullListEvery is how many polls may find the list unchanged before it is read
+// again: leases and capacity in it age without a change number.
+const fullListEvery = 5
+
+// mesh knows the nodes of the namespace and keeps a link to each that this node
+// needs and has to dial. One goroutine, run, owns it.
+type mesh struct {
+	node *Node
+	list atomic.Pointer[store.NodeList]
+	wake chan struct{} // capacity 1
+	dial map[string]*dialState
+}
+
+// dialState is what is known of dialling one peer. At most one connection to a
+// peer is being opened at a time: busy holds from the dial until the connection
+// has ended.
+type dialState struct {
+	busy atomic.Bool
+	up   atomic.Bool // the connection became a link
+
+	// Owned by the mesh's goroutine.
+	lifecycle store.LeaseGen
+	failures  int
+	next      clock.Mono
+}
+
+func newMesh(n *Node) *mesh {
+	m := &mesh{node: n, wake: make(chan struct{}, 1), dial: map[string]*dialState{}}
+	m.list.Store(&store.NodeList{})
+	return m
+}
+
+// nodes returns the last complete list. It must not be changed.
+func (m *mesh) nodes() []store.Descriptor { return m.list.Load().Nodes }
+
+// poke makes the mesh look again soon.
+func (m *mesh) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run polls the node list and dials until the node's life ends.
+func (m *mesh) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	poll := clock.Now()
+	for unchanged := 0; ; {
+		now := clock.Now()
+		if now.Reached(poll) {
+			poll = now.Add(descriptorPoll)
+			if m.refresh(unchanged >= fullListEvery) {
+				unchanged = 0
+			} else {
+				unchanged++
+			}
+		}
+		next := min(poll, m.connect(clock.Now()))
+		timer.Reset(max(next.Sub(clock.Now()), 0))
+		select {
+		case <-m.node.life.Done():
+			return
+		case <-m.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// refresh reads the list; read reports whether there is a new one. If the Store
+// does not answer, the last complete list stays (FO-18).
+func (m *mesh) refresh(full bool) (read bool) {
+	ctx, cancel := context.WithTimeout(m.node.life, storeCallMax)
+	defer cancel()
+	since := m.list.Load().Change
+	if full {
+		since = 0
+	}
+	list, err := m.node.store.ListNodes(ctx, since)
+	if err != nil {
+		if !errors.Is(err, context.Canceled) {
+			m.node.log.Warn().Err(err).Msg("the node list was not read; the last one stays in use")
+		}
+		return false
+	}
+	if list.Nodes == nil {
+		return false
+	}
+	m.list.Store(&list)
+	return true
+}
+
+// connect starts the dials that are due and returns when the next one will be.
+func (m *mesh) connect(now clock.Mono) clock.Mono {
+	next := clock.Never
+	wanted := map[string]bool{}
+	for i := range m.nodes() {
+		d := &m.nodes()[i]
+		if !m.wants(d) {
+			continue
+		}
+		wanted[d.RID] = true
+		s := m.dial[d.RID]
+		if s == nil || s.lifecycle != d.Lifecycle {
+			s = &dialState{lifecycle: d.Lifecycle}
+			m.dial[d.RID] = s
+		}
+		if s.up.Swap(false) {
+			s.failures, s.next = 0, 0
+		}
+		if s.busy.Load() || m.node.links.to(d.RID, uint64(d.Lifecycle)) != nil {
+			continue
+		}
+		if !now.Reached(s.next) {
+			next = min(next, s.next)
+			continue
+		}
+		s.next = now.Add(backoff(s.failures))
+		s.failures++
+		m.start(s, d.RID, d.Endpoint)
+	}
+	for rid := range m.dial {
+		if !wanted[rid] {
+			delete(m.dial, rid)
+		}
+	}
+	return next
+}
+
+// wants reports whether this node has to dial d.
+func (m *mesh) wants(d *store.Descriptor) bool {
+	n := m.node
+	switch {
+	case d.RID == n.cfg.RID, d.Mesh != n.cfg.Mesh, d.Endpoint == "", d.LeaseLeft <= 0:
+		return false
+	case n.cfg.Role != store.RoleServer && d.Role != store.RoleServer:
+		return false // two object clients have nothing to say to each other
+	case n.endpoint == "":
+		return true // nobody can dial this node
+	}
+	return link.ShouldDial(n.cfg.RID, d.RID, false)
+}
+
+// backoff is the pause after a number of failed dials.
+func backoff(failures int) time.Duration {
+	return min(dialBackoffMin<<min(failures, 10), dialBackoffMax)
+}
+
+// start dials in the background.
+func (m *mesh) start(s *dialState, rid, endpoint string) {
+	s.busy.Store(true)
+	m.node.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(m.node.life, dialTimeout)
+		defer cancel()
+		_, err := m.node.engine.Dial(ctx, endpoint, m.node.linkProtocol(&linkHandler{node: m.node, expect: rid, dial: s}))
+		if err != nil {
+			m.node.log.Debug().Str("peer", rid).Str("address", endpoint).Err(err).Msg("dial failed")
+			s.busy.Store(false)
+			m.poke()
+		}
+	})
+}
+
+// linkProtocol describes a link's connection to the engine.
+func (n *Node) linkProtocol(h *linkHandler) *engine.Protocol {
+	return &engine.Protocol{
+		Name: "link", FrameSize: linkFrameSize, Handler: h,
+		HelloTimeout: n.linkConfig.Timeout, OutMax: linkOutBytesMax, TrustLength: true,
+	}
+}

@@ -1,0 +1,277 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/wire"
+)
+
+const (
+	opSend    = "send"
+	opRequest = "request"
+)
+
+// Outgoing is a message on its way to an Actor. The bytes are copied before the
+// call returns.
+type Outgoing struct {
+	Name     string
+	Codec    uint8
+	Metadata []byte
+	Payload  []byte
+}
+
+// Incoming is the reply to a request. Its payload is valid until Release.
+type Incoming struct {
+	Codec   uint8
+	Payload []byte
+	owner   *buf.Buf
+}
+
+// Release gives the payload's memory back. It may be called once, or not at all
+// (the memory is then left to the collector).
+func (i *Incoming) Release() {
+	i.owner.Free()
+	i.owner, i.Payload = nil, nil
+}
+
+// Send sends a one-way message. It is done when the Actor's queue here, or the
+// queue of the link to its node, has taken the message; a later failure there
+// does not change that.
+func (n *Node) Send(ctx context.Context, id string, o Outgoing) error {
+	if err := checkMessage(opSend, id, o.Name, o.Metadata, o.Payload); err != nil {
+		return err
+	}
+	if err := n.sendTo(ctx, id, &o); err != nil {
+		return err.of(opSend, id)
+	}
+	return nil
+}
+
+func (n *Node) sendTo(ctx context.Context, id string, o *Outgoing) *Error {
+	if cell, ok := n.actors.Load(id); ok {
+		m := newMessage(msgSend, o)
+		if err := n.pushHere(cell, m); err != nil {
+			m.owner.Free()
+			return err
+		}
+		return nil
+	}
+	r, l, err := n.way(ctx, opSend, id)
+	if err != nil {
+		return err
+	}
+	return l.send(ctx, n.encode(r, o, 0, 0))
+}
+
+// encode makes the record of a message on route r; correlation and deadline are
+// those of a request.
+func (n *Node) encode(r *route, o *Outgoing, corr uint64, left time.Duration) *buf.Buf {
+	m := wire.ActorMessage{
+		ID: []byte(r.ref.ID), OwnerGen: r.ref.OwnerGen, Op: n.operations.Add(1), Correlation: corr,
+		Name: []byte(o.Name), Codec: o.Codec, Metadata: o.Metadata, Payload: o.Payload,
+	}
+	if corr != 0 {
+		m.DeadlineMS = wire.DeadlineMS(left)
+	}
+	b := buf.Get(m.Size())
+	m.AppendTo(b.Bytes()[:0])
+	return b
+}
+
+// Request sends a request and waits for its one end: reply, error, deadline,
+// cancellation or shutdown, whichever comes first (FO-03). Without a deadline in
+// ctx the node's request timeout holds.
+func (n *Node) Request(ctx context.Context, id string, o Outgoing) (Incoming, error) {
+	if err := checkMessage(opRequest, id, o.Name, o.Metadata, o.Payload); err != nil {
+		return Incoming{}, err
+	}
+	if t := turnFrom(ctx); t != nil && t.cell != nil && t.cell.ref.ID == id {
+		return Incoming{}, errSelfRequest.of(opRequest, id)
+	}
+	deadline := clock.Now().Add(n.cfg.RequestTimeout)
+	if at, ok := ctx.Deadline(); ok {
+		deadline = min(deadline, clock.At(at))
+	}
+	r := n.requestTo(ctx, id, &o, deadline)
+	if r.err != nil {
+		return Incoming{}, r.err.of(opRequest, id)
+	}
+	return Incoming{Codec: r.codec, Payload: r.payload, owner: r.owner}, nil
+}
+
+func (n *Node) requestTo(ctx context.Context, id string, o *Outgoing, deadline clock.Mono) result {
+	if cell, ok := n.actors.Load(id); ok {
+		return n.requestHere(ctx, cell, o, deadline)
+	}
+	r, l, err := n.way(ctx, opRequest, id)
+	if err != nil {
+		return result{err: err}
+	}
+	res := n.requestThere(ctx, r, l, o, deadline)
+	if res.err == nil || !res.err.stale {
+		return res
+	}
+	// The node asked does not have the Actor, so the message was certainly not
+	// taken: the route was old, and the present one may be tried (FO-01).
+	n.routes.forget(id, r)
+	if r, l, err = n.way(ctx, opRequest, id); err != nil {
+		return result{err: err}
+	}
+	return n.requestThere(ctx, r, l, o, deadline)
+}
+
+func (n *Node) requestHere(ctx context.Context, cell *actorCell, o *Outgoing, deadline clock.Mono) result {
+	w := waiters.Get().(*waiter)
+	corr, err := n.local.add(w, 0)
+	if err != nil {
+		waiters.Put(w)
+		return result{err: err}
+	}
+	m := newMessage(msgRequest, o)
+	m.from, m.deadline = replyTo{node: n, corr: corr}, deadline
+	if err := n.pushHere(cell, m); err != nil {
+		m.owner.Free()
+		return n.local.abandon(w, corr, err)
+	}
+	return n.local.wait(ctx, w, corr, deadline)
+}
+
+func (n *Node) requestThere(ctx context.Context, r *route, l *linkConn, o *Outgoing, deadline clock.Mono) result {
+	w := waiters.Get().(*waiter)
+	corr, err := l.pending.add(w, 0)
+	if err != nil {
+		waiters.Put(w)
+		return result{err: err}
+	}
+	err = l.send(ctx, n.encode(r, o, corr, deadline.Sub(clock.Now())))
+	if err != nil {
+		return l.pending.abandon(w, corr, err)
+	}
+	return l.pending.wait(ctx, w, corr, deadline)
+}
+
+// way finds route and link to an Actor on another node. A link that is not there
+// is Unavailable at once: nobody else may be asked (FO-02). But an old route may
+// name a node that the Actor has left, so the Store is asked again then.
+func (n *Node) way(ctx context.Context, op, id string) (*route, *linkConn, *Error) {
+	if n.stopping.Load() {
+		return nil, nil, errStopping
+	}
+	now := clock.Now()
+	r := n.routes.cached(id, now)
+	if r != nil {
+		if l := n.linkFor(r); l != nil {
+			return r, l, nil
+		}
+		if now.Sub(r.asked) < routeRecheck {
+			return nil, nil, errNoLink(op, id, r.ref.RID)
+		}
+	}
+	var err *Error
+	blocking(ctx, func() { r, err = n.routes.read(ctx, op, id) })
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case n.isHere(&r.ref):
+		return nil, nil, errNotHere // its end is being settled, or was never learnt
+	}
+	if l := n.linkFor(r); l != nil {
+		return r, l, nil
+	}
+	return nil, nil, errNoLink(op, id, r.ref.RID)
+}
+
+// linkFor returns the link that a route names, or nil.
+func (n *Node) linkFor(r *route) *linkConn {
+	return n.links.to(r.ref.RID, r.ref.Lifecycle)
+}
+
+// isHere reports whether ref is at this process.
+func (n *Node) isHere(ref *ActorRef) bool {
+	return ref.RID == n.cfg.RID && ref.Lifecycle == n.id.Lifecycle
+}
+
+// pushHere admits a message for an Actor of this node.
+func (n *Node) pushHere(cell *actorCell, m message) *Error {
+	switch {
+	case n.stopping.Load():
+		return errStopping
+	case !n.mayAct(clock.Now()):
+		return errNotOwner
+	}
+	return cell.push(m)
+}
+
+func newMessage(kind messageKind, o *Outgoing) message {
+	m := message{kind: kind, codec: o.Codec, deadline: clock.Never}
+	m.name, m.meta, m.payload, m.owner = pack(o.Name, o.Metadata, o.Payload)
+	return m
+}
+
+// askPeer sends a control request to a peer and waits for its end.
+func (n *Node) askPeer(ctx context.Context, rid string, lifecycle uint64, deadline clock.Mono, record func(corr uint64) wire.Record) result {
+	l := n.links.to(rid, lifecycle)
+	if l == nil {
+		return result{err: errNoLink("", "", rid)}
+	}
+	w := waiters.Get().(*waiter)
+	corr, err := l.pending.add(w, 0)
+	if err != nil {
+		waiters.Put(w)
+		return result{err: err}
+	}
+	l.sendControl(record(corr))
+	return l.pending.await(ctx, w, corr, deadline)
+}
+
+// wait is await in a handler's turn or outside one.
+func (t *pendingTable) wait(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) (r result) {
+	if turn := turnFrom(ctx); turn == nil || turn.gate == nil {
+		return t.await(ctx, w, corr, deadline)
+	}
+	blocking(ctx, func() { r = t.await(ctx, w, corr, deadline) })
+	return r
+}
+
+// abandon ends a request that was registered and could not be sent.
+func (t *pendingTable) abandon(w *waiter, corr uint64, err *Error) result {
+	r := t.giveUp(w, corr, err)
+	waiters.Put(w)
+	return r
+}
+
+// bound gives ctx a deadline if it has none, or none as early.
+func (n *Node) bound(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
+}
+
+// deadlineOf returns the deadline of a context that has one.
+func deadlineOf(ctx context.Context) clock.Mono {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return clock.Never
+	}
+	return clock.At(at)
+}
+
+// remaining returns what is left of the deadline of a context that has one.
+func remaining(ctx context.Context) time.Duration {
+	return max(deadlineOf(ctx).Sub(clock.Now()), time.Millisecond)
+}
+
+func milliseconds(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// checkSizes refuses payload and metadata that no peer would accept.
+func checkSizes(op, id string, meta, payload []byte) *Error {
+	switch {
+	case len(meta) > metadataBytesMax:
+		return fail(errkind.InvalidOperation, op, id, "metadata of %d bytes is over the limit of %d", len(meta), metadataBytesMax)
+	case len(payload) > payloadBytesMax:
+		return fail(errkind.InvalidOperation, op, id, "a payload of %d bytes is over the limit of %d", len(payload), payloadBytesMax)
+	}
+	return nil
+}

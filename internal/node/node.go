@@ -1,0 +1,338 @@
+// Package node binds engine, mailboxes, links, sessions and the Location Store
+// into one node. It is the shell around the protocol cores: it does what they
+// decide. The public package zlnode gives it its API.
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/zlnode/zlnode/engine"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/cmap"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/lease"
+	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/mailbox"
+	"github.com/zlnode/zlnode/session"
+	"github.com/zlnode/zlnode/store"
+	"github.com/zlnode/zlnode/store/redislua"
+)
+
+// Node is one process lifecycle of one RID.
+type Node struct {
+	cfg      Config
+	app      *App
+	log      zerolog.Logger
+	outer    any // the public package's view of this value
+	id       Identity
+	endpoint string // that peers dial; empty: none
+	entryID  string // of the Entry Spot, of an object server
+
+	life context.Context // ends when the node has stopped
+	kill context.CancelFunc
+
+	store      store.Store // nil: none
+	lease      store.Lease
+	keeper     *lease.Keeper // owned by keepLease
+	admitUntil atomic.Int64  // clock.Mono; 0: never again
+
+	engine     *engine.Engine
+	pool       *mailbox.Pool
+	ports      []*engine.Listener
+	linkConfig link.Config
+	liveConfig link.LivenessConfig
+
+	actors     *cmap.Map[*actorCell]
+	sessions   *cmap.Map[*sessionConn] // by sessionKey
+	routes     *routes
+	links      *links
+	mesh       *mesh
+	local      *pendingTable
+	creations  *limiter
+	tasks      tasks
+	choosers   choosers
+	counters   counters
+	sessionIDs atomic.Uint64
+	bindings   atomic.Uint64 // generations of this lifecycle
+	operations atomic.Uint64 // numbers of this lifecycle
+
+	stopping atomic.Bool
+	stopOnce sync.Once
+	stopErr  error
+	done     chan struct{} // closed when the node has stopped or lost its lease
+	doneOnce sync.Once
+	doneErr  *Error
+}
+
+// Identity is who a node is.
+type Identity struct {
+	RID       string
+	Mesh      string
+	Lifecycle uint64
+}
+
+type choosers struct {
+	mu     sync.Mutex
+	byType map[string]*chooser
+}
+
+// Start starts a node. It returns when the node serves: lease held, listeners
+// open, descriptor published. On error nothing is left behind.
+func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(app); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
+		actors: cmap.New[*actorCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
+		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
+		choosers: choosers{byType: map[string]*chooser{}}, done: make(chan struct{}),
+	}
+	n.routes, n.mesh = newRoutes(n), newMesh(n)
+	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
+	n.life, n.kill = context.WithCancel(context.Background())
+	if cfg.Attach != nil {
+		n.outer = cfg.Attach(n)
+	}
+	if err := n.start(ctx); err != nil {
+		n.halt(ctx)
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	n.id = Identity{RID: n.cfg.RID, Mesh: n.cfg.Mesh, Lifecycle: uint64(time.Now().UnixNano())}
+	if n.cfg.StoreURL != "" {
+		st, err := redislua.Open(ctx, redislua.Options{URL: n.cfg.StoreURL, Namespace: n.cfg.Namespace})
+		if err != nil {
+			return fromStore(err, "start", n.cfg.RID)
+		}
+		n.store = st
+		if err := n.acquireLease(ctx); err != nil {
+			return err
+		}
+		n.id.Lifecycle = uint64(n.lease.Gen)
+		n.tasks.Go(n.keepLease)
+	}
+	n.pool = mailbox.NewPool(mailbox.Config{Workers: n.cfg.Workers, OnPanic: n.enginePanic})
+	eng, err := engine.New(engine.Config{Loops: n.cfg.Loops, Logger: n.log})
+	if err != nil {
+		return &Error{Kind: errkind.InternalFailure, Op: "start", Object: n.cfg.RID, Err: err}
+	}
+	n.engine = eng
+	if err := n.openLinks(); err != nil {
+		return err
+	}
+	n.tasks.Go(n.sweep)
+	if n.store != nil {
+		if err := n.publish(ctx, store.Serving); err != nil {
+			return err
+		}
+		n.mesh.refresh(true) // so that the node knows itself at least
+		n.tasks.Go(n.mesh.run)
+	}
+	return n.openSessions()
+}
+
+// openLinks prepares the link protocol and opens the link port.
+func (n *Node) openLinks() error {
+	if len(n.cfg.MeshKey) == 0 {
+		return nil
+	}
+	n.linkConfig = link.Config{
+		Mesh: n.cfg.Mesh, RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, Role: wire.Role(n.cfg.Role),
+		Keys: [][]byte{n.cfg.MeshKey}, Window: linkCreditBytes,
+	}
+	if err := errors.Join(n.linkConfig.Validate(), n.liveConfig.Validate()); err != nil {
+		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
+	}
+	if n.cfg.Listen == "" {
+		return nil
+	}
+	l, err := n.engine.Listen(engine.Listen{Addr: n.cfg.Listen, Protocol: n.linkProtocol(&linkHandler{node: n})})
+	if err != nil {
+		return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "the link address cannot be opened", Err: err}
+	}
+	n.ports = append(n.ports, l)
+	n.endpoint = advertised(n.cfg.Advertise, l.Addr())
+	return nil
+}
+
+// advertised is the address that peers dial: what the configuration says, with
+// the listener's port where it names none.
+func advertised(configured string, bound net.Addr) string {
+	if configured == "" {
+		return bound.String()
+	}
+	if _, _, err := net.SplitHostPort(configured); err == nil {
+		return configured
+	}
+	_, port, _ := net.SplitHostPort(bound.String())
+	return net.JoinHostPort(configured, port)
+}
+
+// openSessions opens the ports for clients, last of all: whoever can connect is
+// served.
+func (n *Node) openSessions() error {
+	for _, l := range n.cfg.Sessions {
+		port := &sessionPort{
+			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax,
+			times: session.LivenessTimes{Idle: l.IdleTimeout},
+		}
+		opened, err := n.engine.Listen(engine.Listen{
+			Addr: l.Addr, MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP,
+			Protocol: &engine.Protocol{
+				Name: "session", Handler: port, HelloTimeout: -1,
+				FrameSize: func(b []byte, _ bool) (int, error) { return sessionFrameSize(b, l.FrameMax) },
+			},
+		})
+		if err != nil {
+			return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "a session address cannot be opened", Err: err}
+		}
+		n.ports = append(n.ports, opened)
+	}
+	return nil
+}
+
+// publish writes the node's descriptor.
+func (n *Node) publish(ctx context.Context, state store.HostState) error {
+	d := store.Descriptor{
+		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.cfg.Mesh, Endpoint: n.endpoint, Role: n.cfg.Role, State: state,
+		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, AppVersion: n.cfg.AppVersion, Revision: uint64(state),
+	}
+	if n.cfg.Role == store.RoleServer {
+		d.ActorTypes, d.EntrySpotID = n.app.actorTypes(), n.entryID
+	}
+	reason, err := n.store.PublishNode(ctx, n.lease, d)
+	if err != nil {
+		return fromStore(err, "start", n.cfg.RID)
+	}
+	if reason != store.Applied && reason != store.AlreadyApplied {
+		return fail(errkind.Unavailable, "start", n.cfg.RID, "the Store refused the descriptor (reason %d)", reason)
+	}
+	return nil
+}
+
+// sweep ends what is too late and forgets what is too old.
+func (n *Node) sweep() {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-n.life.Done():
+			return
+		case <-t.C:
+			now := clock.Now()
+			n.local.sweep(now)
+			for _, l := range n.links.all() {
+				l.pending.sweep(now)
+			}
+			n.routes.sweep(now)
+		}
+	}
+}
+
+// enginePanic is told of a panic in the node's own code: it must be seen.
+func (n *Node) enginePanic(v any, stack []byte) {
+	n.counters.panics.Add(1)
+	n.log.Error().Interface("panic", v).Bytes("stack", stack).Msg("a turn panicked outside application code; this is a bug of zlnode")
+}
+
+// background runs f for a peer, in the background.
+func (n *Node) background(f func()) *Error {
+	if !n.tasks.Go(f) {
+		return errStopping
+	}
+	return nil
+}
+
+// failed notes that the node cannot go on.
+func (n *Node) failed(err *Error) {
+	n.doneOnce.Do(func() {
+		n.doneErr = err
+		close(n.done)
+	})
+}
+
+// Outer returns what Config.Attach gave.
+func (n *Node) Outer() any { return n.outer }
+
+// Identity returns who the node is.
+func (n *Node) Identity() Identity { return n.id }
+
+// Endpoint returns the address that peers dial, or "".
+func (n *Node) Endpoint() string { return n.endpoint }
+
+// SessionAddrs returns the bound addresses of the session ports, in the order of
+// the configuration.
+func (n *Node) SessionAddrs() []net.Addr {
+	ports := n.ports
+	if n.endpoint != "" {
+		ports = ports[1:]
+	}
+	addrs := make([]net.Addr, len(ports))
+	for i, p := range ports {
+		addrs[i] = p.Addr()
+	}
+	return addrs
+}
+
+// Done is closed when the node has stopped, or has lost its owner lease and can
+// do nothing more; Err then says why.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Err returns why Done was closed: nil after Shutdown.
+func (n *Node) Err() error {
+	select {
+	case <-n.done:
+		if n.doneErr != nil {
+			return n.doneErr
+		}
+	default:
+	}
+	return nil
+}
+
+// WaitPeers waits until links to that many object servers are open.
+func (n *Node) WaitPeers(ctx context.Context, servers int) error {
+	for {
+		changed := n.links.watch()
+		ready := 0
+		for _, l := range n.links.all() {
+			if l.peer.Role == wire.RoleServer {
+				ready++
+			}
+		}
+		if ready >= servers {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fail(errkind.DeadlineExceeded, "wait for peers", n.cfg.RID, "%d of %d object servers are linked", ready, servers)
+		}
+	}
+}
+
+func ownerIDText(id store.OpID) string { return hex.EncodeToString(id[:]) }
+
+func sessionFrameSize(b []byte, frameMax int) (int, error) {
+	n, err := session.FrameSize(b, frameMax)
+	var d *session.DecodeError
+	if errors.As(err, &d) && d.Reason == session.ReasonTooLarge {
+		return n, errors.Join(engine.ErrFrameTooLarge, err)
+	}
+	return n, err
+}

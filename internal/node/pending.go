@@ -1,0 +1,190 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
+)
+
+// result is the one terminal of a request (FO-03). On success payload is a view
+// that owner keeps valid; whoever takes the result frees owner.
+type result struct {
+	codec   uint8
+	payload []byte
+	owner   *buf.Buf
+	err     *Error
+}
+
+// completer takes the result of a request, exactly once. It may run on an event
+// loop and must not block.
+type completer interface{ complete(r result) }
+
+// pendingTable holds the requests that wait for a reply of one peer, or of this
+// node. Safe for concurrent use.
+//
+// Invariant: a completer leaves the table exactly once, by whoever calls
+// complete on it: reply, timeout, cancellation or the loss of the peer,
+// whichever took it first.
+type pendingTable struct {
+	next   atomic.Uint64
+	count  atomic.Int64
+	shards [16]struct {
+		mu      sync.Mutex
+		waiting map[uint64]pendingEntry
+		closed  *Error
+		_       [24]byte
+	}
+}
+
+type pendingEntry struct {
+	to completer
+	// deadline is set for requests that nobody waits for in a goroutine; the
+	// sweeper ends them.
+	deadline clock.Mono
+}
+
+func newPendingTable() *pendingTable {
+	t := &pendingTable{}
+	for i := range t.shards {
+		t.shards[i].waiting = map[uint64]pendingEntry{}
+	}
+	return t
+}
+
+// add registers c and returns its correlation. It comes before the request is
+// sent. On error c was not registered.
+func (t *pendingTable) add(c completer, deadline clock.Mono) (uint64, *Error) {
+	if t.count.Add(1) > pendingMax {
+		t.count.Add(-1)
+		return 0, errTooManyPending
+	}
+	corr := t.next.Add(1)
+	s := &t.shards[corr%uint64(len(t.shards))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed != nil {
+		t.count.Add(-1)
+		return 0, s.closed
+	}
+	s.waiting[corr] = pendingEntry{c, deadline}
+	return corr, nil
+}
+
+// take removes the request and returns its completer, or nil if it has ended.
+func (t *pendingTable) take(corr uint64) completer {
+	s := &t.shards[corr%uint64(len(t.shards))]
+	s.mu.Lock()
+	e, ok := s.waiting[corr]
+	if ok {
+		delete(s.waiting, corr)
+	}
+	s.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	t.count.Add(-1)
+	return e.to
+}
+
+// complete ends the request; a late result is dropped and reported as false.
+func (t *pendingTable) complete(corr uint64, r result) bool {
+	c := t.take(corr)
+	if c == nil {
+		r.owner.Free()
+		return false
+	}
+	c.complete(r)
+	return true
+}
+
+// fail ends every request, now and later, with err.
+func (t *pendingTable) fail(err *Error) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		s.closed = err
+		all := s.waiting
+		s.waiting = map[uint64]pendingEntry{}
+		s.mu.Unlock()
+		t.count.Add(-int64(len(all)))
+		for _, e := range all {
+			e.to.complete(result{err: err})
+		}
+	}
+}
+
+// sweep ends the requests whose deadline passed.
+func (t *pendingTable) sweep(now clock.Mono) {
+	if t.count.Load() == 0 {
+		return
+	}
+	var late []completer
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for corr, e := range s.waiting {
+			if e.deadline != 0 && now.Reached(e.deadline) {
+				delete(s.waiting, corr)
+				late = append(late, e.to)
+			}
+		}
+		s.mu.Unlock()
+	}
+	t.count.Add(-int64(len(late)))
+	for _, c := range late {
+		c.complete(result{err: errNoReply})
+	}
+}
+
+// waiter is a request that a goroutine waits for.
+type waiter struct {
+	done  chan result
+	timer *time.Timer
+}
+
+var waiters = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &waiter{done: make(chan result, 1), timer: t}
+}}
+
+func (w *waiter) complete(r result) { w.done <- r }
+
+// await waits for the request's result until deadline or the end of ctx, and
+// gives the waiter back. Exactly one terminal is returned.
+func (t *pendingTable) await(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) result {
+	var r result
+	if wait := deadline.Sub(clock.Now()); wait <= 0 {
+		r = t.giveUp(w, corr, errNoReply)
+	} else {
+		w.timer.Reset(wait)
+		select {
+		case r = <-w.done:
+		case <-ctx.Done():
+			r = t.giveUp(w, corr, fromContext(ctx, "", ""))
+		case <-w.timer.C:
+			r = t.giveUp(w, corr, errNoReply)
+		}
+		w.timer.Stop()
+	}
+	waiters.Put(w)
+	return r
+}
+
+// giveUp ends the request with err, unless its result has come or is just
+// being delivered.
+func (t *pendingTable) giveUp(w *waiter, corr uint64, err *Error) result {
+	if t.take(corr) == nil {
+		return <-w.done
+	}
+	return result{err: err}
+}
+
+// completeFunc makes a function a completer.
+type completeFunc func(r result)
+
+func (f completeFunc) complete(r result) { f(r) }

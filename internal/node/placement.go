@@ -1,0 +1,47 @@
+package node
+
+import "github.com/zlnode/zlnode/store"
+
+// chooser is smooth weighted round robin: each candidate's accumulator gains
+// its weight, the largest wins (ties by unsigned byte order of the RID), and
+// the sum of all weights is taken from the winner. It is not safe for
+// concurrent use.
+type chooser struct{ gained map[string]int64 }
+
+// choose returns the index of the chosen candidate, or -1 if there is none.
+// Accumulators of candidates that are no longer offered are dropped.
+func (c *chooser) choose(candidates []store.Descriptor) int {
+	now := make(map[string]int64, len(candidates))
+	best, sum := -1, int64(0)
+	for i, d := range candidates {
+		g := c.gained[d.RID] + int64(d.Weight)
+		now[d.RID] = g
+		sum += int64(d.Weight)
+		if best < 0 || g > now[candidates[best].RID] || g == now[candidates[best].RID] && d.RID < candidates[best].RID {
+			best = i
+		}
+	}
+	if best >= 0 {
+		now[candidates[best].RID] -= sum
+	}
+	c.gained = now
+	return best
+}
+
+// mayHost reports whether d can be asked to host an Actor of the stable type
+// (CR-03). The Store checks it again in the reservation.
+func mayHost(d *store.Descriptor, mesh, stableType string) bool {
+	if d.Mesh != mesh || d.Role != store.RoleServer || d.State != store.Serving || d.Weight <= 0 || d.LeaseLeft <= 0 {
+		return false
+	}
+	for _, t := range d.ActorTypes {
+		if t == stableType {
+			return true
+		}
+	}
+	return false
+}
+
+// hasRoom reports whether the Store counted a free Actor slot when the list was
+// read.
+func hasRoom(d *store.Descriptor) bool { return d.MaxActors == 0 || d.Actors < d.MaxActors }

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zlnode/zlnode/store"
+)
+
+func TestSmoothWeightedChoice(t *testing.T) {
+	cand := []store.Descriptor{{RID: "b", Weight: 1}, {RID: "a", Weight: 5}, {RID: "c", Weight: 1}}
+	var c chooser
+	var got []string
+	for range 14 {
+		got = append(got, cand[c.choose(cand)].RID)
+	}
+	// 5:1:1 spread as evenly as it can be, ties by byte order.
+	if s := strings.Join(got, ""); s != "aabacaaaabacaa" {
+		t.Errorf("chosen %s", s)
+	}
+	if c.choose(nil) != -1 {
+		t.Error("chose one of none")
+	}
+	if len(c.gained) != 0 {
+		t.Error("accumulators of vanished candidates are kept")
+	}
+}
+
+// req: CR-03
+func TestOnlyFittingNodesMayHost(t *testing.T) {
+	fit := store.Descriptor{
+		RID: "b", Mesh: "main", Role: store.RoleServer, State: store.Serving, Weight: 1,
+		ActorTypes: []string{"npc", "player"}, LeaseLeft: time.Second,
+	}
+	if !mayHost(&fit, "main", "player") {
+		t.Fatal("a fitting node is refused")
+	}
+	for name, change := range map[string]func(*store.Descriptor){
+		"other mesh":    func(d *store.Descriptor) { d.Mesh = "other" },
+		"object client": func(d *store.Descriptor) { d.Role = store.RoleClient },
+		"draining":      func(d *store.Descriptor) { d.State = store.Draining },
+		"weight zero":   func(d *store.Descriptor) { d.Weight = 0 },
+		"lease expired": func(d *store.Descriptor) { d.LeaseLeft = 0 },
+		"other type":    func(d *store.Descriptor) { d.ActorTypes = []string{"npc"} },
+	} {
+		d := fit
+		change(&d)
+		if mayHost(&d, "main", "player") {
+			t.Errorf("%s: may host", name)
+		}
+	}
+	full := fit
+	full.MaxActors, full.Actors = 3, 3
+	if hasRoom(&full) {
+		t.Error("a full node has room")
+	}
+}

@@ -1,0 +1,249 @@
+package node
+
+import (
+	"github.com/zlnode/zlnode/engine"
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/store"
+)
+
+// receive takes one record of an admitted peer, on the link's loop. An error
+// closes the link: a peer that breaks the format or its credit cannot be trusted
+// with the rest of the stream.
+func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
+	cmd, flags, body, err := wire.Header(record)
+	if err != nil {
+		return err
+	}
+	info, _ := cmd.Info()
+	if !info.After {
+		return &engine.CloseError{Reason: engine.CloseReason{Code: engine.ProtocolError, Text: cmd.String() + " record on an open link"}}
+	}
+	var paid credit
+	if info.Credited {
+		if err := l.returns.Received(len(record)); err != nil {
+			return err
+		}
+		paid = credit{l, len(record)}
+	}
+	switch cmd {
+	case wire.CmdActorSend:
+		m, err := wire.DecodeActorSend(body)
+		if err != nil {
+			return err
+		}
+		l.actorMessage(&m, owner, paid)
+	case wire.CmdActorRequest:
+		m, err := wire.DecodeActorRequest(body)
+		if err != nil {
+			return err
+		}
+		l.actorMessage(&m, owner, paid)
+	case wire.CmdReply:
+		r, err := wire.DecodeReply(body)
+		if err != nil {
+			return err
+		}
+		l.completed(r.Correlation, result{codec: r.Codec, payload: r.Payload, owner: owner.Ref()})
+	case wire.CmdError:
+		r, err := wire.DecodeErrorReply(body)
+		if err != nil {
+			return err
+		}
+		l.completed(r.Correlation, result{err: &Error{Kind: errkind.Kind(r.Kind), Text: string(r.Text)}})
+	case wire.CmdSessionPacket:
+		p, err := wire.DecodeSessionPacket(flags, body)
+		if err != nil {
+			return err
+		}
+		l.sessionPacket(&p, owner, paid)
+	case wire.CmdPush:
+		p, err := wire.DecodePush(body)
+		if err != nil {
+			return err
+		}
+		l.push(&p)
+		paid.giveBack()
+	case wire.CmdBind:
+		b, err := wire.DecodeBind(body)
+		if err != nil {
+			return err
+		}
+		l.bind(&b)
+	case wire.CmdUnbind:
+		u, err := wire.DecodeUnbind(body)
+		if err != nil {
+			return err
+		}
+		l.unbind(&u)
+	case wire.CmdActorCreate:
+		c, err := wire.DecodeActorCreate(body)
+		if err != nil {
+			return err
+		}
+		l.create(&c)
+	case wire.CmdActorDestroy:
+		d, err := wire.DecodeActorDestroy(body)
+		if err != nil {
+			return err
+		}
+		l.destroy(&d)
+	default:
+		return l.linkRecord(cmd, body)
+	}
+	return nil
+}
+
+// linkRecord takes what concerns the link itself.
+func (l *linkConn) linkRecord(cmd wire.Command, body []byte) error {
+	switch cmd {
+	case wire.CmdProbe:
+		p, err := wire.DecodeProbe(body)
+		if err != nil {
+			return err
+		}
+		l.liveStep(clock.Now(), link.LiveEvent{Kind: link.LiveProbed, ID: p.ID})
+	case wire.CmdAck:
+		a, err := wire.DecodeAck(body)
+		if err != nil {
+			return err
+		}
+		l.liveStep(clock.Now(), link.LiveEvent{Kind: link.LiveAcked, ID: a.ID})
+	case wire.CmdCredit:
+		c, err := wire.DecodeCredit(body)
+		if err != nil {
+			return err
+		}
+		return l.gate.Give(c.Bytes)
+	case wire.CmdGoodbye:
+		g, err := wire.DecodeGoodbye(body)
+		if err != nil {
+			return err
+		}
+		l.bye = g.Reason.String()
+		l.conn.Close(engine.CloseReason{Code: engine.PeerClosed, Text: "the peer said goodbye: " + l.bye})
+	case wire.CmdReject:
+		r, err := wire.DecodeReject(body)
+		if err != nil {
+			return err
+		}
+		l.bye = "rejected: " + r.Reason.String()
+		l.conn.Close(engine.CloseReason{Code: engine.Rejected, Text: r.Reason.String()})
+	default:
+		return &engine.CloseError{Reason: engine.CloseReason{Code: engine.ProtocolError, Text: cmd.String() + " record is not understood"}}
+	}
+	return nil
+}
+
+func (l *linkConn) completed(corr uint64, r result) {
+	if !l.pending.complete(corr, r) {
+		l.node.counters.lateReplies.Add(1)
+	}
+}
+
+// actorMessage admits a message for an Actor of this node.
+func (l *linkConn) actorMessage(a *wire.ActorMessage, owner *buf.Buf, paid credit) {
+	m := message{
+		kind: msgSend, codec: a.Codec, name: a.Name, meta: a.Metadata, payload: a.Payload,
+		objGen: a.ObjGen, deadline: deadlineAfter(a.DeadlineMS), credit: paid,
+	}
+	if a.Correlation != 0 {
+		m.kind, m.from = msgRequest, replyTo{link: l, corr: a.Correlation}
+	}
+	l.admit(a.ID, m, owner)
+}
+
+func (l *linkConn) sessionPacket(p *wire.SessionPacket, owner *buf.Buf, paid credit) {
+	m := message{
+		kind: msgSessionSend, codec: p.Codec, name: p.Name, meta: p.Metadata, payload: p.Payload,
+		objGen: p.ObjGen, deadline: deadlineAfter(p.DeadlineMS), credit: paid,
+		session: bindingKey{link: l, session: p.Session, gen: p.BindingGen},
+	}
+	if p.Correlation != 0 {
+		m.kind, m.from = msgSessionRequest, replyTo{link: l, corr: p.Correlation}
+	}
+	l.admit(p.ID, m, owner)
+}
+
+// admit puts a message of this link into its Actor's mailbox, or refuses it.
+func (l *linkConn) admit(id []byte, m message, owner *buf.Buf) {
+	m.owner = owner.Ref()
+	cell, ok := l.node.actors.LoadBytes(id)
+	var err *Error
+	switch {
+	case l.node.stopping.Load():
+		err = errStopping
+	case !l.node.mayAct(clock.Now()):
+		err = errNotOwner
+	case !ok:
+		err = errNotHere
+	default:
+		if err = cell.push(m); err == errQueueFull {
+			err = errQueueFullThere
+		}
+	}
+	if err != nil {
+		m.refuse(l.node, err)
+	}
+}
+
+// deadlineAfter turns what is left of a deadline into a local one.
+func deadlineAfter(ms uint32) clock.Mono {
+	if ms == 0 {
+		return clock.Never
+	}
+	return clock.Now().Add(milliseconds(ms))
+}
+
+// create runs a creation that the peer reserved for this node.
+func (l *linkConn) create(c *wire.ActorCreate) {
+	job := creation{
+		op: store.OperationKey{SourceRID: l.peer.RID, SourceLifecycle: store.LeaseGen(c.SourceLifecycle), Op: c.Op},
+		id: string(c.ID), typ: string(c.Type), objGen: store.ObjectGen(c.ObjGen), version: store.Version(c.StoreVersion),
+		deadline: deadlineAfter(c.DeadlineMS),
+	}
+	corr := c.Correlation
+	if c.TargetLifecycle != uint64(l.node.lifecycle()) {
+		l.sendError(corr, errNotHere)
+		return
+	}
+	started := l.node.background(func() {
+		terminal, err := l.node.runCreation(job)
+		if err != nil {
+			l.sendError(corr, err)
+			return
+		}
+		l.sendControl(&wire.Reply{Correlation: corr, Payload: terminal.AppendTo(nil)})
+	})
+	if started != nil {
+		l.sendError(corr, started)
+	}
+}
+
+// destroy ends an Actor of this node for the peer.
+func (l *linkConn) destroy(d *wire.ActorDestroy) {
+	ref, corr, op := refFromWire(&d.Ref), d.Correlation, store.OpID(d.Op)
+	started := l.node.background(func() {
+		ctx, cancel := l.node.bound(l.node.life, finishTime)
+		defer cancel()
+		destroyed, err := l.node.destroyHere(ctx, ref, op)
+		if err != nil {
+			l.sendError(corr, err)
+			return
+		}
+		l.sendControl(&wire.Reply{Correlation: corr, Payload: wire.AppendDestroyResult(nil, destroyed)})
+	})
+	if started != nil {
+		l.sendError(corr, started)
+	}
+}
+
+func refFromWire(r *wire.Ref) ActorRef {
+	return ActorRef{
+		ID: string(r.ID), ObjectGen: r.ObjGen, Mesh: string(r.Mesh), RID: string(r.RID),
+		Lifecycle: r.Lifecycle, OwnerGen: r.OwnerGen,
+	}
+}

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/cmap"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/store"
+)
+
+// route is a snapshot of a Ready authority row. It says where to send and never
+// who owns (ID-05): the owner checks for itself.
+type route struct {
+	ref   ActorRef
+	typ   string
+	asked clock.Mono // when the Store was asked
+	until clock.Mono // the snapshot's age limit and the owner's lease, whichever ends first
+}
+
+// routes caches snapshots of Ready rows. Missing, Creating and Store failures
+// are never kept (CR-14).
+type routes struct {
+	node  *Node
+	known *cmap.Map[*route]
+	reads singleflight.Group // one read per id at a time, whoever asks
+}
+
+func newRoutes(n *Node) *routes { return &routes{node: n, known: cmap.New[*route]()} }
+
+// cached returns the route of id if there is a fresh one.
+func (r *routes) cached(id string, now clock.Mono) *route {
+	if known, ok := r.known.Load(id); ok && !now.Reached(known.until) {
+		return known
+	}
+	return nil
+}
+
+// read asks the Store. The error is NotFound for an object that is not Ready
+// and Unavailable for one whose owner is dead (FO-10). Callers that ask at once
+// share one read, each with its own deadline.
+func (r *routes) read(ctx context.Context, op, id string) (*route, *Error) {
+	if r.node.store == nil {
+		return nil, errNoStore(op, id)
+	}
+	answer := r.reads.DoChan(id, func() (any, error) {
+		ctx, cancel := context.WithTimeout(r.node.life, storeCallMax)
+		defer cancel()
+		asked := clock.Now()
+		row, found, err := r.node.store.ReadActor(ctx, id)
+		if err != nil || !found {
+			return snapshot{}, err
+		}
+		r.learn(&row, asked)
+		return snapshot{&row, asked}, nil
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fromContext(ctx, op, id)
+	case got := <-answer:
+		if got.Err != nil {
+			return nil, fromStore(got.Err, op, id)
+		}
+		row := got.Val.(snapshot).row
+		if row == nil || row.State != store.Ready {
+			return nil, fail(errkind.NotFound, op, id, "there is no such actor")
+		}
+		if row.LeaseLeft <= 0 {
+			return nil, errOwnerDead(op, id, row.RID)
+		}
+		return newRoute(row, got.Val.(snapshot).asked), nil
+	}
+}
+
+// snapshot is a row as it was at some time after asked; nil if Missing.
+type snapshot struct {
+	row   *store.Authority
+	asked clock.Mono
+}
+
+func newRoute(row *store.Authority, asked clock.Mono) *route {
+	return &route{ref: refOf(row), typ: row.Type, asked: asked, until: asked.Add(min(routeAgeMax, row.LeaseLeft))}
+}
+
+// learn keeps the snapshot of a row that was asked for at the given time. A
+// snapshot older than the one that is kept is ignored.
+func (r *routes) learn(row *store.Authority, asked clock.Mono) {
+	if row.State != store.Ready || row.LeaseLeft <= 0 {
+		r.known.Delete(row.ID)
+		return
+	}
+	fresh, full := newRoute(row, asked), r.known.Len() >= routesMax
+	r.known.Update(row.ID, func(old *route, present bool) (*route, bool) {
+		switch {
+		case present && old.ref.ObjectGen > fresh.ref.ObjectGen,
+			present && old.ref.ObjectGen == fresh.ref.ObjectGen && old.ref.OwnerGen > fresh.ref.OwnerGen:
+			return old, true
+		case !present && full:
+			return nil, false
+		}
+		return fresh, true
+	})
+}
+
+// forget drops the route if it is still the one that turned out to be wrong.
+func (r *routes) forget(id string, wrong *route) {
+	r.known.Update(id, func(now *route, present bool) (*route, bool) {
+		return now, present && now != wrong
+	})
+}
+
+// sweep drops what is too old, so that ids nobody asks for any more cost nothing.
+func (r *routes) sweep(now clock.Mono) {
+	r.known.Range(func(id string, known *route) bool {
+		if now.Reached(known.until.Add(time.Second)) {
+			r.forget(id, known)
+		}
+		return true
+	})
+}
+
+func refOf(row *store.Authority) ActorRef {
+	return ActorRef{
+		ID: row.ID, ObjectGen: uint64(row.ObjectGen), Mesh: row.Mesh, RID: row.RID,
+		Lifecycle: uint64(row.LeaseGen), OwnerGen: uint64(row.OwnerGen),
+	}
+}

@@ -1,0 +1,265 @@
+package node
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zlnode/zlnode/engine"
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/mailbox"
+	"github.com/zlnode/zlnode/session"
+)
+
+// sessionConn is one client's connection. Its event loop reads it; handlers run
+// in the turns of its own mailbox, which is made when the first packet for a
+// handler comes, so that an idle session costs little.
+type sessionConn struct {
+	node *Node
+	port *sessionPort
+	conn *engine.Conn
+	id   uint64
+
+	// Owned by the loop.
+	live    session.Liveness
+	timer   clock.Mono // what the connection's timer is set to
+	box     *mailbox.Mailbox[packet]
+	closing bool
+
+	routes atomic.Pointer[sessionRoutes]
+	mu     sync.Mutex // guards closed together with changes of routes
+	closed bool
+
+	// Owned by the mailbox's claim.
+	instance any
+	started  bool
+	context  SessionContext
+}
+
+// sessionPort is what the connections of one listener share.
+type sessionPort struct {
+	node     *Node
+	typ      *SessionType
+	frameMax int
+	times    session.LivenessTimes
+}
+
+// packet is one entry of a Session's mailbox. All slices are views that owner
+// keeps valid.
+type packet struct {
+	session.Packet
+	owner  *buf.Buf
+	closed string // the Session is over, for this reason; no packet
+}
+
+// OnOpen implements engine.Handler.
+func (p *sessionPort) OnOpen(c *engine.Conn) {
+	now := clock.Now()
+	s := &sessionConn{node: p.node, port: p, conn: c, id: p.node.sessionIDs.Add(1), live: session.NewLiveness(now, &p.times)}
+	s.routes.Store(noRoutes)
+	s.context.conn = s
+	c.SetData(s)
+	key := sessionKey(s.id)
+	p.node.sessions.Store(string(key[:]), s)
+	s.arm()
+}
+
+// sessionKey is the id in the form of a map key.
+func sessionKey(id uint64) (k [8]byte) {
+	binary.BigEndian.PutUint64(k[:], id)
+	return k
+}
+
+// session returns an open session of this node, or nil.
+func (n *Node) session(id uint64) *sessionConn {
+	key := sessionKey(id)
+	s, _ := n.sessions.LoadBytes(key[:])
+	return s
+}
+
+// OnFrame implements engine.Handler.
+func (p *sessionPort) OnFrame(c *engine.Conn, frame []byte, owner *buf.Buf) error {
+	s := c.Data().(*sessionConn)
+	pk, err := session.Decode(frame)
+	if err != nil {
+		s.end(session.ProtocolError, err.Error())
+		return nil
+	}
+	verdict := session.CheckInbound(&pk)
+	s.step(verdict.Event())
+	if verdict == session.InboundDeliver && !s.closing {
+		s.deliver(&pk, owner)
+	}
+	return nil
+}
+
+// OnTimer implements engine.Handler.
+func (p *sessionPort) OnTimer(c *engine.Conn, _ clock.Mono) {
+	s := c.Data().(*sessionConn)
+	s.timer = 0
+	s.step(session.Event{Kind: session.EventTimer})
+}
+
+// OnClose implements engine.Handler: every binding ends, then the Session.
+func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
+	s := c.Data().(*sessionConn)
+	key := sessionKey(s.id)
+	p.node.sessions.Delete(string(key[:]))
+	s.mu.Lock()
+	s.closed = true
+	routes := s.routes.Swap(noRoutes)
+	s.mu.Unlock()
+	for _, b := range routes.byActor {
+		s.unbind(b)
+	}
+	if s.box != nil {
+		s.box.PushControl(packet{closed: reason.String()})
+	}
+	p.node.log.Debug().Uint64("session", s.id).Str("address", c.RemoteAddr()).Stringer("reason", reason).Msg("session closed")
+}
+
+// step gives an event to the liveness core and does what it says. Loop only.
+func (s *sessionConn) step(ev session.Event) {
+	var effects [3]session.Effect
+	s.live.Step(clock.Now(), ev)
+	for _, e := range s.live.Effects(effects[:0]) {
+		switch e.Kind {
+		case session.EffectPing:
+			_ = s.conn.SendControl(buf.Copy(session.PingFrame())) // a closed connection tells itself by OnClose
+		case session.EffectPong:
+			_ = s.conn.SendControl(buf.Copy(session.PongFrame()))
+		case session.EffectClose:
+			s.end(e.Reason, "")
+			return
+		}
+	}
+	s.arm()
+}
+
+// arm sets the connection's timer unless it fires early enough as it is.
+func (s *sessionConn) arm() {
+	at, ok := s.live.NextDeadline()
+	if ok && (s.timer == 0 || at < s.timer) {
+		s.timer = at
+		s.conn.ArmTimer(at)
+	}
+}
+
+// end tells the client why and closes after what is queued. Loop only.
+func (s *sessionConn) end(reason session.CloseReason, diag string) {
+	if s.closing {
+		return
+	}
+	s.closing = true
+	s.conn.DisarmTimer()
+	closeSession(s.conn, reason, diag)
+}
+
+// closeSession sends the closing frame and closes. From any goroutine.
+func closeSession(c *engine.Conn, reason session.CloseReason, diag string) {
+	codes := map[session.CloseReason]engine.CloseCode{
+		session.ClientClose: engine.PeerClosed, session.IdleTimeout: engine.Idle, session.HeartbeatTimeout: engine.PeerSilent,
+		session.ServerDrain: engine.Draining, session.ProtocolError: engine.ProtocolError,
+	}
+	frame := session.AppendClosing(nil, reason, diag)
+	_ = c.SendControl(buf.Copy(frame))
+	c.Close(engine.CloseReason{Code: codes[reason], Text: diag})
+}
+
+// deliver sends a packet on its way: relayed to a bound Actor straight from the
+// loop, or into the Session's mailbox. Loop only.
+func (s *sessionConn) deliver(p *session.Packet, owner *buf.Buf) {
+	if p.Compressed {
+		plain, err := inflate(p, s.port.frameMax)
+		if err != nil {
+			s.end(session.ProtocolError, err.Error())
+			return
+		}
+		defer plain.Free()
+		owner = plain
+	}
+	// A packet behind one that waits for the handler waits too: one client's
+	// packets stay in order.
+	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok && (s.box == nil || s.box.Len() == 0) {
+		if s.relay(p, typ, owner) {
+			return
+		}
+	}
+	if s.box == nil {
+		s.box = mailbox.New[packet](s.node.pool, s, mailbox.Limits{Messages: sessionQueueMessages, Bytes: sessionQueueBytes})
+	}
+	size := len(p.Name) + len(p.Meta) + len(p.Correlation) + len(p.Payload)
+	if s.box.Push(packet{Packet: *p, owner: owner.Ref()}, size) != nil {
+		owner.Free()
+		s.refuse(p, errSessionBusy)
+	}
+}
+
+// inflate replaces a packet whose payload is compressed by a plain copy.
+func inflate(p *session.Packet, plainMax int) (*buf.Buf, error) {
+	n, err := session.PayloadSize(p, plainMax)
+	if err != nil {
+		return nil, err
+	}
+	b := buf.Get(len(p.Name) + len(p.Meta) + len(p.Correlation) + len(p.Flow) + n)
+	rest := b.Bytes()
+	for _, part := range []*[]byte{&p.Name, (*[]byte)(&p.Meta), &p.Correlation, &p.Flow} {
+		if *part != nil {
+			k := copy(rest, *part)
+			*part, rest = rest[:k:k], rest[k:]
+		}
+	}
+	if err := session.InflatePayload(rest, p); err != nil {
+		b.Free()
+		return nil, err
+	}
+	p.Payload, p.Compressed = rest, false
+	return b, nil
+}
+
+// send queues a packet to the client. A client that does not take its messages
+// is closed: what it missed cannot be mended by missing more.
+func (s *sessionConn) send(name string, codec uint8, meta, payload []byte) *Error {
+	p := session.Packet{Kind: session.KindSend, Codec: session.Codec(codec), Name: []byte(name), Payload: payload}
+	if len(meta) > 0 {
+		p.Meta = meta
+	}
+	return s.write(&p)
+}
+
+func (s *sessionConn) write(p *session.Packet) *Error {
+	b := buf.Get(session.Size(p))
+	if _, err := session.Append(b.Bytes()[:0], p); err != nil {
+		b.Free()
+		return &Error{Kind: errkind.InvalidOperation, Err: err}
+	}
+	switch err := s.conn.Send(b); err {
+	case nil:
+		return nil
+	case engine.ErrFull:
+		s.conn.Close(engine.CloseReason{Code: engine.OutFull, Text: "the client takes its messages too slowly"})
+		s.node.counters.slowSessions.Add(1)
+		return errSessionSlow
+	default:
+		return errSessionClosed
+	}
+}
+
+// refuse ends a packet that is not executed: a request with an Error frame,
+// anything else as a counted drop.
+func (s *sessionConn) refuse(p *session.Packet, err *Error) {
+	if p.Kind != session.KindRequest {
+		s.node.counters.dropped.Add(1)
+		return
+	}
+	r := session.ResponseTo(p)
+	s.writeError(&r, err)
+}
+
+func (s *sessionConn) writeError(r *session.Packet, err *Error) {
+	r.Kind, r.Codec = session.KindError, session.CodecJSON
+	r.Payload = session.AppendErrorBody(nil, err.Kind, err.clientText())
+	_ = s.write(r) // if it cannot be written the session is over
+}

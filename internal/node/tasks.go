@@ -1,0 +1,81 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+)
+
+// tasks are the goroutines that a node starts and waits for.
+type tasks struct {
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+// Go runs f on a goroutine of its own. Once the node is closing nothing new
+// starts and it reports false.
+func (t *tasks) Go(f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.running.Go(f)
+	return true
+}
+
+// close lets nothing new start and waits for what runs, up to ctx's end.
+func (t *tasks) close(ctx context.Context) error {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		t.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// limiter bounds work that runs at once and work that waits for its turn.
+type limiter struct {
+	slots   chan struct{}
+	waiting atomic.Int64
+	most    int64
+}
+
+func newLimiter(running, waiting int) *limiter {
+	return &limiter{slots: make(chan struct{}, running), most: int64(running + waiting)}
+}
+
+// enter takes a slot, waiting up to the deadline. leave must follow unless it
+// returns an error.
+func (l *limiter) enter(ctx context.Context, deadline clock.Mono) *Error {
+	if l.waiting.Add(1) > l.most {
+		l.waiting.Add(-1)
+		return &Error{Kind: errkind.CapacityExceeded, Text: "too many creations run and wait at the node"}
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline.Time())
+	defer cancel()
+	select {
+	case l.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		l.waiting.Add(-1)
+		return fromContext(ctx, "", "")
+	}
+}
+
+func (l *limiter) leave() {
+	<-l.slots
+	l.waiting.Add(-1)
+}

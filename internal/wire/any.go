@@ -1,0 +1,68 @@
+package wire
+
+// Record is any record of the format.
+type Record interface {
+	// AppendTo appends the whole record to dst.
+	AppendTo(dst []byte) []byte
+	// Size is the number of bytes that AppendTo appends.
+	Size() int
+}
+
+// Decode reads a whole record of any command, with its prefix, as a pointer to
+// the command's struct. It allocates the struct; a hot path calls Header and the
+// command's own Decode function instead.
+func Decode(record []byte) (Record, error) {
+	cmd, flags, body, err := Header(record)
+	if err != nil {
+		return nil, err
+	}
+	switch cmd {
+	case CmdHello:
+		return boxed(DecodeHello(body))
+	case CmdAdmit:
+		return boxed(DecodeAdmit(body))
+	case CmdReject:
+		return boxed(DecodeReject(body))
+	case CmdProbe:
+		return boxed(DecodeProbe(body))
+	case CmdAck:
+		return boxed(DecodeAck(body))
+	case CmdCredit:
+		return boxed(DecodeCredit(body))
+	case CmdGoodbye:
+		return boxed(DecodeGoodbye(body))
+	case CmdActorSend:
+		return boxed(DecodeActorSend(body))
+	case CmdActorRequest:
+		return boxed(DecodeActorRequest(body))
+	case CmdReply:
+		return boxed(DecodeReply(body))
+	case CmdError:
+		return boxed(DecodeErrorReply(body))
+	case CmdActorDestroy:
+		return boxed(DecodeActorDestroy(body))
+	case CmdSessionPacket:
+		return boxed(DecodeSessionPacket(flags, body))
+	case CmdPush:
+		return boxed(DecodePush(body))
+	case CmdUnbind:
+		return boxed(DecodeUnbind(body))
+	case CmdBind:
+		return boxed(DecodeBind(body))
+	case CmdActorCreate:
+		return boxed(DecodeActorCreate(body))
+	default:
+		return nil, &FormatError{Command: cmd, Field: "command", Err: ErrCommand}
+	}
+}
+
+// boxed turns a decoded struct into a Record.
+func boxed[T any, P interface {
+	*T
+	Record
+}](v T, err error) (Record, error) {
+	if err != nil {
+		return nil, err
+	}
+	return P(&v), nil
+}

@@ -1,0 +1,95 @@
+package wire
+
+import "strconv"
+
+// Command is the number of a record type. Numbers never change their meaning.
+type Command uint8
+
+// The commands. 40, 42–45, 47, 48, 50–52 are reserved for moves, remote User
+// Spots and session control; a peer that sends one today is refused.
+const (
+	CmdHello         Command = 1
+	CmdAdmit         Command = 2
+	CmdReject        Command = 3
+	CmdProbe         Command = 5
+	CmdAck           Command = 6
+	CmdCredit        Command = 7
+	CmdGoodbye       Command = 8
+	CmdActorSend     Command = 10
+	CmdActorRequest  Command = 11
+	CmdReply         Command = 12
+	CmdError         Command = 13
+	CmdActorDestroy  Command = 14
+	CmdSessionPacket Command = 24
+	CmdPush          Command = 36
+	CmdUnbind        Command = 37
+	CmdBind          Command = 38
+	CmdActorCreate   Command = 49
+)
+
+// Form says what a record expects in return.
+type Form uint8
+
+const (
+	// OneWay records are answered by nothing.
+	OneWay Form = iota + 1
+	// Request records carry a correlation and end with one CmdReply or CmdError.
+	Request
+	// Answer records end a request.
+	Answer
+	// Either: the record is one-way, or a request if its correlation is not 0.
+	Either
+)
+
+// Info is a command's row in the table.
+type Info struct {
+	Name string
+	Form Form
+	// Credited records count with their whole size against the message credits
+	// that the receiver granted. All others are sent without waiting.
+	Credited bool
+	// Before and After say whether the record may come before and after its
+	// receiver admitted the sender. Both ends of a link may send every command;
+	// the order of the handshake is the business of package link.
+	Before, After bool
+	// Flags are the flag bits that the command knows.
+	Flags uint8
+}
+
+// FlagRequest marks a CmdSessionPacket that carries a correlation.
+const FlagRequest = 0x01
+
+// table is the one list of commands; everything else is derived from it.
+var table = [256]Info{
+	CmdHello:         {Name: "hello", Form: OneWay, Before: true},
+	CmdAdmit:         {Name: "admit", Form: OneWay, Before: true},
+	CmdReject:        {Name: "reject", Form: OneWay, Before: true, After: true},
+	CmdProbe:         {Name: "probe", Form: OneWay, After: true},
+	CmdAck:           {Name: "ack", Form: OneWay, After: true},
+	CmdCredit:        {Name: "credit", Form: OneWay, After: true},
+	CmdGoodbye:       {Name: "goodbye", Form: OneWay, After: true},
+	CmdActorSend:     {Name: "actorSend", Form: OneWay, After: true, Credited: true},
+	CmdActorRequest:  {Name: "actorRequest", Form: Request, After: true, Credited: true},
+	CmdReply:         {Name: "reply", Form: Answer, After: true},
+	CmdError:         {Name: "error", Form: Answer, After: true},
+	CmdActorDestroy:  {Name: "actorDestroy", Form: Request, After: true},
+	CmdSessionPacket: {Name: "sessionPacket", Form: Either, After: true, Credited: true, Flags: FlagRequest},
+	CmdPush:          {Name: "push", Form: OneWay, After: true, Credited: true},
+	CmdUnbind:        {Name: "unbind", Form: OneWay, After: true},
+	CmdBind:          {Name: "bind", Form: Request, After: true},
+	CmdActorCreate:   {Name: "actorCreate", Form: Request, After: true},
+}
+
+// Info returns the command's row; ok is false for a number that is no command.
+func (c Command) Info() (info Info, ok bool) {
+	info = table[c]
+	return info, info.Form != 0
+}
+
+// String returns the command's name, for logs.
+func (c Command) String() string {
+	if table[c].Form == 0 {
+		return "command(" + strconv.Itoa(int(c)) + ")"
+	}
+	return table[c].Name
+}

@@ -1,0 +1,188 @@
+package wire
+
+// The records between a Session's owner and the owner of an Actor that is bound
+// to it. The RID and lifecycle of the Session's owner are those of the link's
+// peer (or of this node, for a Push that it sends), so they are not repeated.
+
+// Bind asks the Actor's owner to register a binding. The answer is an empty
+// Reply, or an error.
+type Bind struct {
+	Correlation uint64 // not 0
+	Ref         Ref    // exact
+	Session     uint64 // id of the Session at its owner, not 0
+	BindingGen  uint64 // generation of the binding at the Session's owner, ≥ 1
+}
+
+// Size returns the size of the record.
+func (b *Bind) Size() int { return HeaderSize + 8 + b.Ref.size() + 8 + 8 }
+
+// AppendTo appends the record to dst.
+func (b *Bind) AppendTo(dst []byte) []byte {
+	size := b.Size()
+	dst = begin(dst, size, CmdBind, 0)
+	dst = appendU64(dst, b.Correlation)
+	dst = b.Ref.appendTo(dst)
+	dst = appendU64(dst, b.Session)
+	dst = appendU64(dst, b.BindingGen)
+	return end(dst, size)
+}
+
+// DecodeBind reads the body of a CmdBind.
+func DecodeBind(body []byte) (b Bind, err error) {
+	d := decoder{b: body, cmd: CmdBind}
+	b.Correlation = d.nonZero("correlation")
+	b.Ref = d.ref()
+	b.Session = d.nonZero("session")
+	b.BindingGen = d.someGen("bindingGen")
+	return b, d.done()
+}
+
+// UnbindReason says why a binding ended.
+type UnbindReason uint8
+
+// UnbindClosed: the Session closed or its client went away.
+const UnbindClosed UnbindReason = 1
+
+// Unbind tells the Actor's owner that a binding ended.
+type Unbind struct {
+	ID         []byte // of the Actor
+	ObjGen     uint64 // ≥ 1
+	Session    uint64 // not 0
+	BindingGen uint64 // ≥ 1
+	Reason     UnbindReason
+}
+
+// Size returns the size of the record.
+func (u *Unbind) Size() int { return HeaderSize + 1 + len(u.ID) + 8 + 8 + 8 + 1 }
+
+// AppendTo appends the record to dst.
+func (u *Unbind) AppendTo(dst []byte) []byte {
+	size := u.Size()
+	dst = begin(dst, size, CmdUnbind, 0)
+	dst = appendS8(dst, u.ID)
+	dst = appendU64(dst, u.ObjGen)
+	dst = appendU64(dst, u.Session)
+	dst = appendU64(dst, u.BindingGen)
+	dst = append(dst, byte(u.Reason))
+	return end(dst, size)
+}
+
+// DecodeUnbind reads the body of a CmdUnbind.
+func DecodeUnbind(body []byte) (u Unbind, err error) {
+	d := decoder{b: body, cmd: CmdUnbind}
+	u.ID = d.id("id")
+	u.ObjGen = d.someGen("objGen")
+	u.Session = d.nonZero("session")
+	u.BindingGen = d.someGen("bindingGen")
+	u.Reason = UnbindReason(d.reason(uint8(UnbindClosed)))
+	return u, d.done()
+}
+
+// SessionPacket is a client's packet on its way to a bound Actor: a request if
+// Correlation is not 0, which FlagRequest shows on the wire.
+type SessionPacket struct {
+	ID          []byte // of the Actor
+	ObjGen      uint64 // ≥ 1
+	Session     uint64 // not 0
+	BindingGen  uint64 // ≥ 1
+	Correlation uint64 // 0: a send; else names the request on this link
+	DeadlineMS  uint32 // what is left; a request has 1 at least, 0 in a send: none
+	Name        []byte // of the packet
+	Codec       uint8
+	Metadata    []byte // encoded as in the STREAM header, or empty
+	Payload     []byte
+}
+
+const sessionPacketFixed = HeaderSize + 1 + 8 + 8 + 8 + 4 + 1 + 1 + 2
+
+// Size returns the size of the record.
+func (p *SessionPacket) Size() int {
+	n := sessionPacketFixed + len(p.ID) + len(p.Name) + len(p.Metadata) + len(p.Payload)
+	if p.Correlation != 0 {
+		n += 8
+	}
+	return n
+}
+
+// AppendTo appends the record to dst.
+func (p *SessionPacket) AppendTo(dst []byte) []byte {
+	size, flags := p.Size(), uint8(0)
+	if p.Correlation != 0 {
+		flags = FlagRequest
+	}
+	dst = begin(dst, size, CmdSessionPacket, flags)
+	dst = appendS8(dst, p.ID)
+	dst = appendU64(dst, p.ObjGen)
+	dst = appendU64(dst, p.Session)
+	dst = appendU64(dst, p.BindingGen)
+	if p.Correlation != 0 {
+		dst = appendU64(dst, p.Correlation)
+	}
+	dst = appendU32(dst, p.DeadlineMS)
+	dst = appendS8(dst, p.Name)
+	dst = append(dst, p.Codec)
+	dst = appendMetadata(dst, p.Metadata)
+	dst = appendPayload(dst, p.Payload, MaxPayload)
+	return end(dst, size)
+}
+
+// DecodeSessionPacket reads the body of a CmdSessionPacket with its flags.
+func DecodeSessionPacket(flags uint8, body []byte) (p SessionPacket, err error) {
+	d := decoder{b: body, cmd: CmdSessionPacket}
+	request := flags&FlagRequest != 0
+	p.ID = d.id("id")
+	p.ObjGen = d.someGen("objGen")
+	p.Session = d.nonZero("session")
+	p.BindingGen = d.someGen("bindingGen")
+	if request {
+		p.Correlation = d.nonZero("correlation")
+	}
+	p.DeadlineMS = d.deadline(request)
+	d.message(&p.Name, &p.Codec, &p.Metadata, &p.Payload)
+	return p, d.result()
+}
+
+// Push is an Actor's message to the client of the Session that it is bound to.
+type Push struct {
+	Session    uint64 // not 0
+	BindingGen uint64 // ≥ 1
+	ID         []byte // of the Actor
+	ObjGen     uint64 // ≥ 1
+	Name       []byte // of the packet
+	Codec      uint8
+	Metadata   []byte // encoded as in the STREAM header, or empty
+	Payload    []byte
+}
+
+const pushFixed = HeaderSize + 8 + 8 + 1 + 8 + 1 + 1 + 2
+
+// Size returns the size of the record.
+func (p *Push) Size() int {
+	return pushFixed + len(p.ID) + len(p.Name) + len(p.Metadata) + len(p.Payload)
+}
+
+// AppendTo appends the record to dst.
+func (p *Push) AppendTo(dst []byte) []byte {
+	size := p.Size()
+	dst = begin(dst, size, CmdPush, 0)
+	dst = appendU64(dst, p.Session)
+	dst = appendU64(dst, p.BindingGen)
+	dst = appendS8(dst, p.ID)
+	dst = appendU64(dst, p.ObjGen)
+	dst = appendS8(dst, p.Name)
+	dst = append(dst, p.Codec)
+	dst = appendMetadata(dst, p.Metadata)
+	dst = appendPayload(dst, p.Payload, MaxPayload)
+	return end(dst, size)
+}
+
+// DecodePush reads the body of a CmdPush.
+func DecodePush(body []byte) (p Push, err error) {
+	d := decoder{b: body, cmd: CmdPush}
+	p.Session = d.nonZero("session")
+	p.BindingGen = d.someGen("bindingGen")
+	p.ID = d.id("id")
+	p.ObjGen = d.someGen("objGen")
+	d.message(&p.Name, &p.Codec, &p.Metadata, &p.Payload)
+	return p, d.result()
+}

@@ -1,0 +1,60 @@
+package mailbox
+
+import "github.com/zlnode/zlnode/internal/invariant"
+
+// Consumer gets a mailbox's messages, one at a time. Its methods are called by
+// workers, on changing goroutines but never two at once; each call sees all that
+// the calls before it wrote. So a consumer's own state needs no lock.
+//
+// A call may take its time, since it stops this mailbox only: waits that the
+// caller knows of go through Claim.Blocking, others are found by the pool after
+// some milliseconds. If a call panics, its turn ends there and the next message
+// follows (Config.OnPanic).
+type Consumer[T any] interface {
+	// Begin is called once, when this consumer gets the mailbox: before any
+	// message, under the claim.
+	Begin(c *Claim[T])
+	// Consume handles one message: one turn. It owns what v refers to.
+	Consume(c *Claim[T], v T)
+}
+
+// Claim is the exclusive right to run a mailbox for a while. It is valid during
+// the call that it was given to and must not be kept or used by other goroutines.
+type Claim[T any] struct {
+	m      *Mailbox[T]
+	w      *worker // nil while nobody holds the claim
+	number uint64
+	cost   uint64 // of the turn that runs; 0 outside turns
+	fresh  bool   // the consumer's Begin is due
+}
+
+// Number identifies the claim among all of this mailbox: it grows from claim to
+// claim and is never used again, so that a late completion of work that an older
+// claim started can be told from a present one. Seal starts a new claim, Become
+// and a panic do not.
+func (c *Claim[T]) Number() uint64 { return c.number }
+
+// Become makes next the consumer from the next message on; its Begin is called
+// first, as soon as this call of Begin or Consume has ended. The last Become of a
+// turn counts. An object ends by becoming a consumer that refuses.
+func (c *Claim[T]) Become(next Consumer[T]) {
+	c.check("Become")
+	invariant.Check(next != nil, "mailbox: Become without a consumer")
+	c.m.consumer = next
+	c.fresh = true
+}
+
+// Blocking runs f, which may wait, on the same goroutine. The claim stays held,
+// so the mailbox's other messages wait too; the worker's place in the pool is
+// lent to another worker meanwhile, so that nothing else does.
+func (c *Claim[T]) Blocking(f func()) {
+	w := c.check("Blocking")
+	w.pool.lend(w)
+	defer w.pool.regain(w) // also if f panics
+	f()
+}
+
+func (c *Claim[T]) check(method string) *worker {
+	invariant.Check(c.w != nil, "mailbox: %s of a claim that has ended; it is valid during Begin and Consume only", method)
+	return c.w
+}

@@ -1,0 +1,90 @@
+package mailbox
+
+import (
+	"reflect"
+	"sync"
+)
+
+// node carries one message. Its producer owns it until it is pushed, the claim's
+// holder after that, until it gives it back.
+type node[T any] struct {
+	next *node[T]
+	cost uint64 // of the budget, or costControl, or costMarker
+	v    T
+}
+
+// The length of a chain of nodes. Producers and consumers exchange chains, so
+// that what crosses between cores is one pool operation in chainNodes messages.
+const chainNodes = 32
+
+// nodes is the store of free nodes for the mailboxes of one message type.
+//
+// Consumers free what producers allocate, often on another core, where a
+// sync.Pool is slow: each Get would have to steal from the other core's part.
+// So what the pool holds is chains of up to chainNodes nodes, linked by next. A
+// producer takes a chain, keeps the first node and puts the rest back into its
+// own core's part; a consumer collects what it has used and puts that in as one
+// chain. What is free belongs to the collector in the end, so it has no bound of
+// its own: nodes in use are bounded by the mailboxes' limits.
+type nodes[T any] struct {
+	chains sync.Pool
+	idle   node[T] // stands for the state idle in inbox; never queued
+}
+
+// nodesOf returns p's store of nodes for T.
+func nodesOf[T any](p *Pool) *nodes[T] {
+	t := reflect.TypeFor[T]()
+	if s, ok := p.types.Load(t); ok {
+		return s.(*nodes[T])
+	}
+	s, _ := p.types.LoadOrStore(t, new(nodes[T]))
+	return s.(*nodes[T])
+}
+
+// get returns a node; its fields hold nothing of use. Safe for concurrent use.
+func (s *nodes[T]) get() *node[T] {
+	n, _ := s.chains.Get().(*node[T])
+	if n == nil {
+		n = newChain[T]()
+	}
+	if n.next != nil {
+		s.chains.Put(n.next)
+	}
+	return n
+}
+
+func newChain[T any]() *node[T] {
+	slab := new([chainNodes]node[T])
+	for i := range chainNodes - 1 {
+		slab[i].next = &slab[i+1]
+	}
+	return &slab[0]
+}
+
+// spent collects used nodes, which are still linked in the order of their use,
+// into a chain. One worker uses it, while it holds a claim.
+type spent[T any] struct {
+	first, last *node[T]
+	n           int
+}
+
+// add takes n, which follows the last one added.
+func (c *spent[T]) add(n *node[T], s *nodes[T]) {
+	if c.first == nil {
+		c.first = n
+	}
+	c.last = n
+	if c.n++; c.n == chainNodes {
+		c.flush(s)
+	}
+}
+
+// flush gives the collected nodes back.
+func (c *spent[T]) flush(s *nodes[T]) {
+	if c.first == nil {
+		return
+	}
+	c.last.next = nil
+	s.chains.Put(c.first)
+	*c = spent[T]{}
+}

@@ -1,0 +1,118 @@
+package mailbox
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// searchRounds is how often a worker yields and looks again before it parks. A
+// round lets every other runnable goroutine go first, so it costs nothing that
+// anyone needs; with all of them idle it takes about 0.2 µs. It spares the wake-up
+// of a worker, some µs, for each message of a conversation.
+const searchRounds = 16
+
+// worker is one goroutine that runs mailboxes.
+type worker struct {
+	pool *Pool
+	wake chan struct{} // capacity 1
+
+	place int // which place it has, -1 for none; under pool.mu
+
+	// Read by others: lent tells the worker to end its claim after this turn, since
+	// it has no place; written under pool.mu. progress is twice the number of turns
+	// of its ended claims, plus one while it is in a claim.
+	lent     atomic.Bool
+	progress atomic.Uint64
+
+	// The worker's own, except that help sets first and searching before it wakes
+	// the worker.
+	first     int  // the shard that it serves first, that of its place
+	searching bool // it is the one that pool.searching counts
+	blocking  int  // depth of Claim.Blocking
+	takes     uint
+	turns     uint64
+	slice     slice
+}
+
+// work is the worker's goroutine.
+func (p *Pool) work(w *worker) {
+	defer p.leave(w) // also if a consumer ends the goroutine
+	w.slice.start()
+	for g := p.next(w); g != nil; g = p.next(w) {
+		g.owner.run(w)
+		w.progress.Store(w.turns << 1)
+	}
+}
+
+// begin starts a claim.
+func (w *worker) begin() {
+	w.progress.Store(w.turns<<1 | 1)
+	w.slice.renew(w.pool.cfg.TimeBudget)
+}
+
+// turned counts a turn and reports whether the claim must end now, because the
+// place was lent or because its time is over and others wait.
+func (w *worker) turned() bool {
+	w.turns++
+	if w.lent.Load() {
+		return true
+	}
+	if !w.slice.over() {
+		return false
+	}
+	if w.pool.ready.any() {
+		return true
+	}
+	w.begin() // as if it had gone to the back of an empty ready set
+	return false
+}
+
+// next returns the mailbox that w has to run, which it has claimed thereby. It
+// waits until there is one. It returns nil if the worker must end.
+func (p *Pool) next(w *worker) *gate {
+	for {
+		if !w.lent.Load() || p.seat(w) {
+			if g := p.search(w); g != nil {
+				return g
+			}
+		}
+		if !p.park(w) {
+			return nil
+		}
+	}
+}
+
+// search looks for a ready mailbox, for a bounded time.
+func (p *Pool) search(w *worker) *gate {
+	g := p.take(w)
+	if g == nil && (w.searching || p.searching.CompareAndSwap(0, 1)) {
+		w.searching = true
+		for i := 0; g == nil && i < searchRounds && !w.lent.Load(); i++ {
+			runtime.Gosched()
+			g = p.take(w)
+		}
+	}
+	if g != nil {
+		p.stopSearching(w)
+	}
+	return g
+}
+
+// take claims the mailbox that waits longest in the first shard where it finds
+// one.
+func (p *Pool) take(w *worker) *gate {
+	shards := p.ready.shards
+	i := w.first
+	if w.takes++; w.takes%strayEvery == 0 {
+		i = int(w.takes/strayEvery) % len(shards)
+	}
+	for range shards {
+		if g := shards[i].take(); g != nil {
+			return g
+		}
+		if i++; i == len(shards) {
+			i = 0
+		}
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package zlnode
+
+import (
+	"context"
+	"net"
+
+	"github.com/zlnode/zlnode/internal/node"
+)
+
+// Node is one running node. Its methods are safe for concurrent use.
+type Node struct{ inner *node.Node }
+
+// Start starts a node: it checks the configuration, takes the RID's lease in the
+// Store, opens the link port, publishes the node and opens the session ports.
+// When it returns the node serves. ctx bounds the start alone. On error nothing
+// is left behind.
+func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
+	c := cfg.internal()
+	c.Attach = func(n *node.Node) any { return &Node{n} }
+	n, err := node.Start(ctx, c, app.app)
+	if err != nil {
+		return nil, err
+	}
+	return n.Outer().(*Node), nil
+}
+
+// Shutdown stops the node: nothing new is taken, clients are told, accepted work
+// finishes, the node's Actors, its lease and its descriptor leave the Store,
+// links and ports close. When ctx ends, what is left is cut short and the error
+// says so.
+func (n *Node) Shutdown(ctx context.Context) error { return n.inner.Shutdown(ctx) }
+
+// Done is closed when the node has stopped, or has lost its owner lease to
+// another process and can do nothing more. Err then says which.
+func (n *Node) Done() <-chan struct{} { return n.inner.Done() }
+
+// Err returns why Done was closed; nil after Shutdown.
+func (n *Node) Err() error { return n.inner.Err() }
+
+// RID returns the node's name.
+func (n *Node) RID() string { return n.inner.Identity().RID }
+
+// Lifecycle returns the generation of this process: larger than that of every
+// earlier process with the same Store.
+func (n *Node) Lifecycle() uint64 { return n.inner.Identity().Lifecycle }
+
+// Endpoint returns the address that other nodes dial, or "".
+func (n *Node) Endpoint() string { return n.inner.Endpoint() }
+
+// SessionAddrs returns the addresses of the session ports, in the order of the
+// configuration.
+func (n *Node) SessionAddrs() []net.Addr { return n.inner.SessionAddrs() }
+
+// WaitPeers waits until that many object servers are linked.
+func (n *Node) WaitPeers(ctx context.Context, servers int) error {
+	return n.inner.WaitPeers(ctx, servers)
+}
+
+// Stats is a node's state at a glance.
+type Stats = node.Stats
+
+// Stats returns the present state.
+func (n *Node) Stats() Stats { return n.inner.Stats() }
+
+// CreateActor asks for a new Actor.
+type CreateActor struct {
+	// ID is its global key: 1–255 bytes of UTF-8, case-sensitive.
+	ID string
+	// Type is its stable type. The creating node need not know it.
+	Type string
+	// Request goes to OnCreateActor: []byte as it is, anything else as JSON; at
+	// most 1 MiB.
+	Request any
+	// Mesh is where it is placed. Default: the node's own.
+	Mesh string
+}
+
+// Outcome says how a creation ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	OutcomeCreated  = Outcome(node.OutcomeCreated)
+	OutcomeExisting = Outcome(node.OutcomeExisting) // GetOrCreateActor found it
+	OutcomeRejected = Outcome(node.OutcomeRejected) // OnCreateActor refused it
+)
+
+// Creation is the end of a creation without error.
+type Creation struct {
+	Outcome Outcome
+	Ref     ActorRef // of OutcomeCreated and OutcomeExisting
+	Reply   []byte   // of OnCreateActor
+}
+
+// DecodeReply decodes a JSON reply into v.
+func (c *Creation) DecodeReply(v any) error { return decodeJSON(JSON, c.Reply, v) }
+
+// CreateActor creates an Actor somewhere in the mesh. If the id exists, or is
+// being created, it fails with AlreadyExists, or with TypeMismatch if the type
+// is another. A rejection by OnCreateActor is an outcome, not an error.
+//
+// DeadlineExceeded does not mean that the creation failed: ask again.
+func (n *Node) CreateActor(ctx context.Context, req CreateActor) (Creation, error) {
+	return n.create(ctx, req, false)
+}
+
+// GetOrCreateActor returns the Actor with that id, or creates it. Of callers who
+// race one creates it, the others wait and get OutcomeExisting; if the creation was
+// rejected or failed they try for themselves.
+func (n *Node) GetOrCreateActor(ctx context.Context, req CreateActor) (Creation, error) {
+	return n.create(ctx, req, true)
+}
+
+func (n *Node) create(ctx context.Context, req CreateActor, get bool) (Creation, error) {
+	body, err := requestBytes(req.Request)
+	if err != nil {
+		return Creation{}, err
+	}
+	r, err := n.inner.Create(ctx, node.CreateRequest{ID: req.ID, Type: req.Type, Mesh: req.Mesh, Request: body, GetOrCreate: get})
+	if err != nil {
+		return Creation{}, err
+	}
+	return Creation{Outcome(r.Outcome), r.Ref, r.Reply}, nil
+}
+
+func requestBytes(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case []byte:
+		return v, nil
+	}
+	return encodeJSON(v)
+}
+
+// FindActor returns the Actor with that id if it is Ready. It creates nothing. An
+// Actor whose node is dead is Unavailable.
+func (n *Node) FindActor(ctx context.Context, id string) (ref ActorRef, found bool, err error) {
+	return n.inner.Find(ctx, id)
+}
+
+// DestroyActor ends the Actor that ref names, after what it had accepted before.
+// It returns false if the Actor is gone, and fails with InvalidOperation if the
+// id now belongs to another incarnation.
+func (n *Node) DestroyActor(ctx context.Context, ref ActorRef) (bool, error) {
+	return n.inner.Destroy(ctx, ref)
+}
+
+// ActorAddr is an Actor's id as seen from a node. Messages go to whatever
+// incarnation is Ready.
+type ActorAddr struct {
+	node *node.Node
+	id   string
+}
+
+// Actor returns the address of an id. It looks nothing up.
+func (n *Node) Actor(id string) ActorAddr { return ActorAddr{n.inner, id} }
+
+// ID returns the id.
+func (a ActorAddr) ID() string { return a.id }
+
+// Send sends a one-way packet with a JSON payload. It is done when the Actor's
+// queue, or the queue of the link to its node, took the packet; a failure after
+// that is not reported. If the Actor's node takes messages slowly it waits up to
+// the send timeout.
+func Send[M any](ctx context.Context, to ActorAddr, packet string, m M) error {
+	b, err := encodeJSON(m)
+	if err != nil {
+		return err
+	}
+	return to.node.Send(ctx, to.id, node.Outgoing{Name: packet, Codec: uint8(JSON), Payload: b})
+}
+
+// Request sends a request with a JSON payload and waits for its reply. It ends
+// exactly once: with the reply, an error, the deadline of ctx (or the node's
+// request timeout, whichever is earlier), or ctx's cancellation.
+func Request[R, Q any](ctx context.Context, to ActorAddr, packet string, q Q) (R, error) {
+	var r R
+	b, err := encodeJSON(q)
+	if err != nil {
+		return r, err
+	}
+	in, err := to.node.Request(ctx, to.id, node.Outgoing{Name: packet, Codec: uint8(JSON), Payload: b})
+	if err != nil {
+		return r, err
+	}
+	defer in.Release()
+	return r, decodeJSON(Codec(in.Codec), in.Payload, &r)
+}
+
+// SendRaw is Send with bytes, which are copied.
+func (a ActorAddr) SendRaw(ctx context.Context, packet string, payload []byte) error {
+	return a.node.Send(ctx, a.id, node.Outgoing{Name: packet, Payload: payload})
+}
+
+// RequestRaw is Request with bytes, which are copied. The reply's payload is
+// valid until Release is called on it.
+func (a ActorAddr) RequestRaw(ctx context.Context, packet string, payload []byte) (Reply, error) {
+	in, err := a.node.Request(ctx, a.id, node.Outgoing{Name: packet, Payload: payload})
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{in}, nil
+}
+
+// Reply is the reply to RequestRaw.
+type Reply struct{ inner node.Incoming }
+
+// Codec returns how the payload is encoded.
+func (r *Reply) Codec() Codec { return Codec(r.inner.Codec) }
+
+// Payload returns the bytes, valid until Release; they must not be modified.
+func (r *Reply) Payload() []byte { return r.inner.Payload }
+
+// Release gives the payload's memory back. Without it the memory is left to the
+// garbage collector.
+func (r *Reply) Release() { r.inner.Release() }

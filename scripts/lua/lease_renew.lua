@@ -1,0 +1,24 @@
+-- Extends the lease of a process, also after its end.
+-- KEYS: leases, ends, node
+-- ARGV: nonce, rid, owner, generation, ttl ms, keep ms
+-- Returns: reason, then generation, owner and ms left of the RID's lease, if any.
+-- Invariant: only the latest holder extends; its descriptor's key lives as long as
+--   the lease and `keep` more.
+-- Idempotency key: none needed; a repeat extends again.
+
+local leases, ends, node = unpack(KEYS)
+local rid, owner, gen = ARGV[2], ARGV[3], ARGV[4]
+local ttl, keep = tonumber(ARGV[5]), tonumber(ARGV[6])
+local now = now_ms()
+
+local held_gen, expires, holder = lease_of(leases, rid)
+if not held_gen then
+  return answer('Missing')
+end
+if held_gen ~= gen or holder ~= owner then
+  return answer('LeaseSuperseded', held_gen, holder, text(math.max(tonumber(expires) - now, 0)))
+end
+
+put_lease(leases, ends, rid, gen, owner, now + ttl)
+redis.call('PEXPIREAT', node, text(now + ttl + keep))
+return answer('Applied', gen, owner, text(ttl))

@@ -1,0 +1,33 @@
+-- In front of every script. ARGV[1] of each is the call's nonce, the first word of
+-- its answer; the second is a reason of the closed set store.Reason.
+--
+-- Generations and versions are decimal strings up to 2^63-1. A Lua number is a
+-- double, so they are never converted: counters grow by INCR and are read back by
+-- GET. Milliseconds, of time and of spans, fit a double exactly.
+
+local GEN_MAX = '9223372036854775807'
+
+-- The Store's clock, in milliseconds since 1970. It alone decides every expiry.
+local function now_ms()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+-- A whole number in decimal; tostring turns large ones into an exponent.
+local function text(n)
+  return string.format('%.0f', n)
+end
+
+-- A counter at its limit issues nothing more (ID-08). Ask before the first write.
+local function exhausted(counter)
+  return redis.call('GET', counter) == GEN_MAX
+end
+
+local function issue(counter)
+  redis.call('INCR', counter)
+  return redis.call('GET', counter)
+end
+
+local function answer(reason, ...)
+  return { ARGV[1], reason, ... }
+end

@@ -1,0 +1,35 @@
+-- Leases stand in one hash, RID -> generation:end in ms:owner. The sorted set
+-- `ends` has the same RIDs by their end, so that long dead ones can be found.
+
+-- Generation, end and owner of the RID's lease; nothing if there is none.
+local function lease_of(leases, rid)
+  local lease = redis.call('HGET', leases, rid)
+  if lease then
+    return string.match(lease, '^(%d+):(%d+):(.+)$')
+  end
+end
+
+local function put_lease(leases, ends, rid, gen, owner, expires)
+  redis.call('HSET', leases, rid, gen .. ':' .. text(expires) .. ':' .. owner)
+  redis.call('ZADD', ends, text(expires), rid)
+end
+
+-- Why the process may not act for the RID now; nothing if its lease is valid.
+local function lease_refusal(leases, rid, owner, gen, now)
+  local held_gen, expires, holder = lease_of(leases, rid)
+  if held_gen and (held_gen ~= gen or holder ~= owner) then
+    return 'LeaseSuperseded'
+  end
+  if not held_gen or tonumber(expires) <= now then
+    return 'LeaseExpired'
+  end
+end
+
+-- What is left of the process's lease in ms; 0 if expired, released or superseded.
+local function lease_left(leases, rid, owner, gen, now)
+  local held_gen, expires, holder = lease_of(leases, rid)
+  if held_gen == gen and holder == owner then
+    return text(math.max(tonumber(expires) - now, 0))
+  end
+  return '0'
+end

@@ -1,0 +1,249 @@
+package redislua
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zlnode/zlnode/store"
+)
+
+func TestLateAnswerIsUnknownAndTheOperationApplied(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		p := newProxy(t, url)
+		s := newScene(t, openStore(t, p.url()))
+		for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+			"canceled": context.WithCancel,
+			"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(ctx, 20*time.Millisecond)
+			},
+		} {
+			r := s.request("player-" + name)
+			before := p.scriptsSeen()
+			p.hold()
+			ctx, cancel := end(within(t))
+			if name == "canceled" {
+				go func() {
+					p.waitForScripts(before + 1)
+					cancel()
+				}()
+			}
+			_, err := s.ReserveActor(ctx, r)
+			cancel()
+			if !errors.Is(err, store.ErrUnknown) || !errors.Is(err, ctx.Err()) || errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%s: error is %v; want ErrUnknown with %v", name, err, ctx.Err())
+			}
+			p.release()
+
+			// The next calls get their own answers, and the operation is known by its id.
+			if a, found, err := s.ReadActor(within(t), r.ID); err != nil || !found || a.Create.Op != r.Op {
+				t.Errorf("%s: read %+v, %v, %v; want the reservation that got no answer", name, a, found, err)
+			}
+			s.reserve(r, store.AlreadyApplied)
+			if sent := p.scriptsSeen() - before; sent != 3 {
+				t.Errorf("%s: %d script calls were sent; want the reservation, the read and the repeat", name, sent)
+			}
+		}
+	})
+}
+
+func TestTimedOutCommandIsSentOnce(t *testing.T) {
+	for name, params := range map[string]string{"Client": "", "ClusterClient": "?cluster=true"} {
+		t.Run(name, func(t *testing.T) {
+			e := embeddedRedis(t)
+			p := newProxy(t, e.URL())
+			// A Cluster tells its nodes' addresses: make it tell the proxy's.
+			_, serverPort, _ := net.SplitHostPort(e.server.Addr())
+			_, proxyPort, _ := net.SplitHostPort(p.addr)
+			p.editAnswers(func(b []byte) []byte {
+				return bytes.ReplaceAll(b, []byte(":"+serverPort+"\r\n"), []byte(":"+proxyPort+"\r\n"))
+			})
+			s := newScene(t, openStore(t, p.url()+params))
+			s.Store.options.Timeout = 50 * time.Millisecond
+			s.renew(s.mu.client) // with that timeout
+			before := p.scriptsSeen()
+			p.hold()
+			_, err := s.ReserveActor(context.Background(), s.request("player-1"))
+			if !errors.Is(err, store.ErrUnknown) {
+				t.Errorf("error is %v; want ErrUnknown", err)
+			}
+			if err := s.Close(); err != nil { // waits for whatever might repeat it
+				t.Error(err)
+			}
+			if sent := p.scriptsSeen() - before; sent != 1 {
+				t.Errorf("sent %d times", sent)
+			}
+		})
+	}
+}
+
+func TestLostConnectionIsUnknown(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		p := newProxy(t, url)
+		s := newScene(t, openStore(t, p.url()))
+		r := s.request("player-1")
+		before := p.scriptsSeen()
+		p.hold()
+		go func() {
+			p.waitForScripts(before + 1)
+			p.cut()
+			p.release()
+		}()
+		if _, err := s.ReserveActor(within(t), r); !errors.Is(err, store.ErrUnknown) {
+			t.Errorf("error is %v; want ErrUnknown", err)
+		}
+		until(t, "the reservation to be known", func() bool {
+			c, err := s.ReserveActor(within(t), r)
+			return err == nil && c.Reason == store.AlreadyApplied
+		})
+	})
+}
+
+// TestGivenUpCallsAreSentOrNot: callers far beyond the pool's size on a server that
+// does not answer. Exactly those whose command went out are told that it may have run.
+func TestGivenUpCallsAreSentOrNot(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		const pool, callers = 5, 200
+		p := newProxy(t, url)
+		s := newScene(t, openStore(t, p.url(), func(o *Options) { o.PoolSize = pool }))
+		ctx, cancel := context.WithCancel(within(t))
+		before := p.scriptsSeen()
+		p.hold()
+		errs := make([]error, callers)
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() { _, errs[i] = s.ReserveActor(ctx, s.request(fmt.Sprintf("player-%d", i))) })
+		}
+		p.waitForScripts(before + pool)
+		cancel()
+		wg.Wait()
+		p.release()
+		unknown := 0
+		for i, err := range errs {
+			_, found, readErr := s.ReadActor(within(t), fmt.Sprintf("player-%d", i))
+			if readErr != nil {
+				t.Fatal(readErr)
+			}
+			switch {
+			case errors.Is(err, store.ErrUnknown):
+				unknown++
+			case !errors.Is(err, store.ErrUnavailable) || found:
+				t.Errorf("caller %d: error %v, row there: %v; want ErrUnavailable and none", i, err, found)
+			}
+		}
+		if unknown != pool {
+			t.Errorf("%d calls are unknown; %d were sent", unknown, pool)
+		}
+	})
+}
+
+func TestAnswerOfAnotherCallIsNotTaken(t *testing.T) {
+	e := embeddedRedis(t)
+	p := newProxy(t, e.URL())
+	s := newScene(t, openStore(t, p.url()))
+	s.create("player-1")
+	var mu sync.Mutex
+	var stale []byte
+	p.editAnswers(func(b []byte) []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		if stale == nil {
+			stale = bytes.Clone(b)
+			return b
+		}
+		return stale
+	})
+	if _, _, err := s.ReadActor(within(t), "player-1"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.ReserveActor(within(t), s.request("player-2"))
+	if !errors.Is(err, store.ErrUnknown) || !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("with the answer of the call before: %v; want ErrUnknown and ErrCorrupt", err)
+	}
+	p.editAnswers(nil)
+	if _, found, err := s.ReadActor(within(t), "player-2"); err != nil || !found {
+		t.Errorf("next call: found %v, %v", found, err)
+	}
+}
+
+func TestStoppedServerIsUnavailableUntilItIsBack(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		p := newProxy(t, url)
+		s := newScene(t, openStore(t, p.url(), func(o *Options) { o.PoolSize = 3 }))
+		p.stop()
+		for range 20 { // more than go-redis needs to stop dialling for each call
+			if _, err := s.ReserveActor(within(t), s.request("player-1")); !errors.Is(err, store.ErrUnavailable) {
+				t.Fatalf("error is %v; want ErrUnavailable", err)
+			}
+		}
+		p.start()
+		ctx, cancel := context.WithTimeout(within(t), 5*time.Second)
+		defer cancel()
+		for {
+			if _, _, err := s.ReadActor(ctx, "player-1"); err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatal("no call succeeded within 5 s of the server's return")
+			}
+		}
+		s.reserve(s.request("player-1"), store.Applied)
+	})
+}
+
+func TestCloseEndsCallsUnderWay(t *testing.T) {
+	p := newProxy(t, embeddedRedis(t).URL())
+	s := newScene(t, openStore(t, p.url()))
+	before := p.scriptsSeen()
+	p.hold()
+	done := make(chan error)
+	go func() {
+		_, err := s.ReserveActor(context.Background(), s.request("player-1"))
+		done <- err
+	}()
+	p.waitForScripts(before + 1)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; !errors.Is(err, store.ErrUnknown) {
+		t.Errorf("call under way ended with %v; want ErrUnknown", err)
+	}
+}
+
+func TestRefusalsOfTheServerChangeNothing(t *testing.T) {
+	e := embeddedRedis(t)
+	s := newScene(t, openStore(t, e.URL()))
+	for reply, want := range map[string]error{
+		"LOADING Redis is loading the dataset in memory":                                store.ErrUnavailable,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is 'no'.":     store.ErrUnavailable,
+		"CLUSTERDOWN The cluster is down":                                               store.ErrUnavailable,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                       store.ErrUnavailable,
+		"MOVED 1234 127.0.0.1:1":                                                        store.ErrUnavailable,
+		"BUSY Redis is busy running a script.":                                          store.ErrUnavailable,
+		"READONLY You can't write against a read only replica.":                         store.ErrUnavailable,
+		"OOM command not allowed when used memory > 'maxmemory'.":                       store.ErrUnavailable,
+		"MISCONF Redis is configured to save RDB snapshots":                             store.ErrUnavailable,
+		"NOREPLICAS Not enough good replicas to write.":                                 store.ErrUnavailable,
+		"NOAUTH Authentication required.":                                               store.ErrUnavailable,
+		"NOPERM this user has no permissions":                                           store.ErrUnavailable,
+		"ERR unknown command 'evalsha'":                                                 store.ErrUnavailable,
+		"ERR Error running script: Script killed by user with SCRIPT KILL":              store.ErrUnavailable,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":             store.ErrCorrupt,
+		"ERR value is not an integer or out of range script: 0123, on @user_script:12.": store.ErrCorrupt,
+	} {
+		e.server.SetError(reply)
+		_, err := s.ReserveActor(within(t), s.request("player-1"))
+		e.server.SetError("")
+		if !errors.Is(err, want) || errors.Is(err, store.ErrUnknown) {
+			t.Errorf("%q gives %v; want %v", reply, err, want)
+		}
+		if _, found, err := s.ReadActor(within(t), "player-1"); err != nil || found {
+			t.Errorf("after %q: row there %v, %v", reply, found, err)
+		}
+	}
+}

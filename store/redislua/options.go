@@ -1,0 +1,178 @@
+package redislua
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/zlnode/zlnode/store"
+)
+
+// Options says which Redis and which namespace. Only URL is needed.
+type Options struct {
+	// URL of the server:
+	//
+	//	redis://user:password@host:port/db        one server; rediss:// with TLS
+	//	unix:///path/to/socket?db=0
+	//	redis://host:port?cluster=true&addr=host2:port2        a Cluster, by some of its nodes
+	//	redis://user:password@sentinel:port/db?master_name=m&addr=sentinel2:port2
+	//
+	// With master_name, user and password are the Sentinels' own; the servers'
+	// are the parameters username and password. skip_verify=true accepts any
+	// certificate. Other parameters are refused: what can be tuned is below.
+	URL string
+	// Namespace separates worlds on one Redis: 1–64 bytes of [A-Za-z0-9._-].
+	// Default "default". All nodes of a world must name the same one.
+	Namespace string
+	// PoolSize is the most connections held to a server. A call that finds all
+	// of them busy waits within its Timeout. Default: 10 per CPU.
+	PoolSize int
+	// DialTimeout bounds making one connection. Default 1 s. Longer than Timeout
+	// has no effect.
+	DialTimeout time.Duration
+	// Timeout bounds each call as a whole: waiting for a connection, dialling,
+	// sending and the answer. Default 3 s. A lease must be renewed before its end
+	// also by a call that takes this long: keep it well under a third of the TTL.
+	Timeout time.Duration
+}
+
+const (
+	defaultNamespace   = "default"
+	defaultDialTimeout = time.Second
+	defaultTimeout     = 3 * time.Second
+	connsPerCPU        = 10
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Namespace == "" {
+		o.Namespace = defaultNamespace
+	}
+	if o.PoolSize == 0 {
+		o.PoolSize = connsPerCPU * runtime.GOMAXPROCS(0)
+	}
+	if o.DialTimeout == 0 {
+		o.DialTimeout = defaultDialTimeout
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.PoolSize < 0 || o.DialTimeout < 0 || o.Timeout < 0 {
+		return o, fmt.Errorf("%w: pool size %d, dial timeout %v, timeout %v: none may be negative",
+			store.ErrInvalid, o.PoolSize, o.DialTimeout, o.Timeout)
+	}
+	return o, store.CheckName("namespace", o.Namespace)
+}
+
+// server is what a URL names.
+type server struct {
+	redis.UniversalOptions
+	name string // for messages: addresses without credentials
+}
+
+// parseURL leaves the reading of the forms to go-redis and takes from its result
+// only where to connect and as whom. Errors never show the URL: it holds a password.
+func parseURL(raw string) (server, error) {
+	fail := func(err error) (server, error) {
+		if u := (*url.Error)(nil); errors.As(err, &u) {
+			err = u.Err
+		}
+		return server{}, fmt.Errorf("%w: Redis URL: %w", store.ErrInvalid, err)
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return fail(err)
+	}
+	query := u.Query()
+	for param := range query {
+		switch param {
+		case "addr", "cluster", "db", "master_name", "username", "password", "skip_verify":
+		default:
+			return fail(fmt.Errorf("parameter %q is not supported; see Options", param))
+		}
+	}
+	cluster := query.Get("cluster") == "true"
+	query.Del("cluster")
+	u.RawQuery = query.Encode()
+
+	switch {
+	case query.Has("master_name"):
+		o, err := redis.ParseFailoverURL(u.String())
+		if err != nil {
+			return fail(err)
+		}
+		return server{redis.UniversalOptions{
+			Addrs: o.SentinelAddrs, MasterName: o.MasterName, DB: o.DB, TLSConfig: o.TLSConfig,
+			Username: o.Username, Password: o.Password,
+			SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
+		}, "master " + o.MasterName + " of Sentinel " + strings.Join(o.SentinelAddrs, ",")}, nil
+	case cluster:
+		o, err := redis.ParseClusterURL(u.String())
+		if err != nil {
+			return fail(err)
+		}
+		return server{redis.UniversalOptions{
+			Addrs: o.Addrs, IsClusterMode: true, TLSConfig: o.TLSConfig, Username: o.Username, Password: o.Password,
+		}, "Cluster " + strings.Join(o.Addrs, ",")}, nil
+	default:
+		o, err := redis.ParseURL(u.String())
+		if err != nil {
+			return fail(err)
+		}
+		return server{redis.UniversalOptions{
+			Addrs: []string{o.Addr}, DB: o.DB, TLSConfig: o.TLSConfig, Username: o.Username, Password: o.Password,
+		}, o.Addr}, nil
+	}
+}
+
+// client makes a client that does what it is told once and nothing else: no
+// retries, no identity or maintenance commands, no pool beside the one.
+func (s server) client(o Options, alive context.Context) redis.UniversalClient {
+	u := s.UniversalOptions
+	u.Dialer = dialer(alive, o.DialTimeout, u.TLSConfig)
+	u.Protocol = 2 // no push frames between answers
+	u.MaxRetries = -1
+	u.DialerRetries = 1
+	u.DialTimeout = o.DialTimeout
+	u.ReadTimeout = o.Timeout
+	u.WriteTimeout = o.Timeout
+	u.PoolTimeout = o.Timeout
+	u.ContextTimeoutEnabled = true
+	u.PoolSize = o.PoolSize
+	u.PipelinePoolSize = -1
+	u.DisableIdentity = true
+	u.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	switch {
+	case u.MasterName != "":
+		return redis.NewFailoverClient(u.Failover())
+	case u.IsClusterMode:
+		c := u.Cluster()
+		c.DisableRoutingPolicies = true // route by key, ask no COMMAND tables
+		return redis.NewClusterClient(c)
+	default:
+		return redis.NewClient(u.Simple())
+	}
+}
+
+// dialer makes connections that are given up when the Store closes: go-redis
+// dials in the background and would not.
+func dialer(alive context.Context, timeout time.Duration, config *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		defer context.AfterFunc(alive, cancel)()
+		d := net.Dialer{}
+		if config == nil {
+			return d.DialContext(ctx, network, addr)
+		}
+		return (&tls.Dialer{NetDialer: &d, Config: config}).DialContext(ctx, network, addr)
+	}
+}

@@ -1,0 +1,77 @@
+package redislua
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zlnode/zlnode/store"
+)
+
+// scene is a Store with one serving node, for tests that need a row to change.
+type scene struct {
+	t testing.TB
+	*Store
+	lease store.Lease
+}
+
+func newScene(t testing.TB, s *Store) *scene {
+	t.Helper()
+	return &scene{t, s, serve(t, s, "node-a")}
+}
+
+// serve takes the RID's lease and publishes a node that hosts players.
+func serve(t testing.TB, s *Store, rid string) store.Lease {
+	t.Helper()
+	r, err := s.AcquireLease(within(t), rid, randomHex(), time.Hour)
+	if err != nil || r.Reason != store.Applied {
+		t.Fatalf("AcquireLease(%s) = %+v, %v", rid, r, err)
+	}
+	reason, err := s.PublishNode(within(t), r.Lease, describe(r.Lease))
+	if err != nil || reason != store.Applied {
+		t.Fatalf("PublishNode(%s) = %v, %v", rid, reason, err)
+	}
+	return r.Lease
+}
+
+func describe(l store.Lease) store.Descriptor {
+	return store.Descriptor{
+		RID: l.RID, Lifecycle: l.Gen, Mesh: "mesh", Role: store.RoleServer, State: store.Serving, Weight: 100,
+		ActorTypes: []string{"player"}, EntrySpotID: l.RID + "-entry-1", Revision: 1,
+	}
+}
+
+// request is a reservation at the node under a new operation.
+func (s *scene) request(id string) store.Reserve {
+	return store.Reserve{
+		ID: id, Type: "player", Op: store.OperationKey{SourceRID: s.lease.RID, SourceLifecycle: s.lease.Gen, Op: newOp()},
+		TargetRID: s.lease.RID, TargetLifecycle: s.lease.Gen, Request: []byte("request"), Timeout: 5 * time.Second,
+	}
+}
+
+func fence(a store.Authority) store.Fence {
+	return store.Fence{ID: a.ID, ObjectGen: a.ObjectGen, Version: a.Version, OwnerID: a.OwnerID, LeaseGen: a.LeaseGen}
+}
+
+func (s *scene) reserve(r store.Reserve, want store.Reason) store.Authority {
+	s.t.Helper()
+	c, err := s.ReserveActor(within(s.t), r)
+	if err != nil || c.Reason != want {
+		s.t.Fatalf("ReserveActor(%q) = %+v, %v; want %v", r.ID, c, err, want)
+	}
+	return c.Record
+}
+
+func (s *scene) finish(a store.Authority, op store.OperationKey, result store.Result, want store.Reason) store.Authority {
+	s.t.Helper()
+	c, err := s.FinishActor(within(s.t), store.Finish{Fence: fence(a), Op: op, Result: result, Reply: []byte("reply")})
+	if err != nil || c.Reason != want {
+		s.t.Fatalf("FinishActor(%q) = %+v, %v; want %v", a.ID, c, err, want)
+	}
+	return c.Record
+}
+
+func (s *scene) create(id string) (store.Authority, store.OperationKey) {
+	s.t.Helper()
+	r := s.request(id)
+	return s.finish(s.reserve(r, store.Applied), r.Op, store.Created, store.Applied), r.Op
+}

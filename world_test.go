@@ -1,0 +1,139 @@
+package zlnode_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/store/redislua"
+)
+
+func TestMain(m *testing.M) {
+	if runChild() {
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // a dependency starts goroutines when it is loaded
+}
+
+var meshKey = []byte("a mesh key for tests")
+
+// onEachStore runs f as a subtest on the embedded store, and on the Redis that
+// ZLNODE_TEST_REDIS names.
+func onEachStore(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Run("embedded", func(t *testing.T) {
+		e, err := redislua.StartEmbedded("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(e.Close)
+		f(t, newWorld(t, e.URL()))
+	})
+	t.Run("redis", func(t *testing.T) {
+		addr := os.Getenv("ZLNODE_TEST_REDIS")
+		if addr == "" {
+			t.Skip("ZLNODE_TEST_REDIS names no redis-server")
+		}
+		if !strings.Contains(addr, "://") {
+			addr = "redis://" + addr
+		}
+		f(t, newWorld(t, addr))
+	})
+}
+
+// world is a namespace with the nodes that a test starts in it.
+type world struct {
+	t         *testing.T
+	url       string
+	namespace string
+	ctx       context.Context
+	made      int // counters that createAt has created
+}
+
+func newWorld(t *testing.T, url string) *world {
+	var b [8]byte
+	rand.Read(b[:])
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return &world{t: t, url: url, namespace: "test-" + hex.EncodeToString(b[:]), ctx: ctx}
+}
+
+// config fills in what all nodes of the world share.
+func (w *world) config(c zlnode.Config) zlnode.Config {
+	c.StoreURL, c.Namespace, c.MeshKey = w.url, w.namespace, meshKey
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	c.Logger = zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel)
+	return c
+}
+
+// start starts a node; the test's end shuts it down.
+func (w *world) start(c zlnode.Config, app *zlnode.App) *zlnode.Node {
+	w.t.Helper()
+	n, err := zlnode.Start(w.ctx, w.config(c), app)
+	if err != nil {
+		w.t.Fatalf("start %s: %v", c.RID, err)
+	}
+	w.t.Cleanup(func() { w.stop(n) })
+	return n
+}
+
+func (w *world) stop(n *zlnode.Node) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := n.Shutdown(ctx); err != nil {
+		w.t.Errorf("shutdown of %s: %v", n.RID(), err)
+	}
+}
+
+// server and client start nodes of that role.
+func (w *world) server(rid string, app *zlnode.App) *zlnode.Node {
+	w.t.Helper()
+	return w.start(zlnode.Config{RID: rid, Role: zlnode.RoleServer}, app)
+}
+
+func (w *world) client(rid string, servers int, app *zlnode.App) *zlnode.Node {
+	w.t.Helper()
+	n := w.start(zlnode.Config{RID: rid, Role: zlnode.RoleClient}, app)
+	w.linked(n, servers)
+	return n
+}
+
+// linked waits until n has links to that many object servers.
+func (w *world) linked(n *zlnode.Node, servers int) {
+	w.t.Helper()
+	if err := n.WaitPeers(w.ctx, servers); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// wantKind fails the test unless err is of that kind.
+func wantKind(t *testing.T, err error, kind zlnode.Kind) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want %v", kind)
+	}
+	if zlnode.KindOf(err) != kind {
+		t.Fatalf("kind %v, want %v: %v", zlnode.KindOf(err), kind, err)
+	}
+}
+
+// receive waits for a value that a handler sends.
+func receive[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing came within 20 s")
+		panic("unreachable")
+	}
+}
