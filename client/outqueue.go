@@ -13,9 +13,9 @@ const (
 	// writeChunk bounds one Write, so that a write deadline is about progress and
 	// not about the size of what has gathered, and room comes back piece by piece.
 	writeChunk = 64 << 10
-	// spareMax is the largest buffer kept for reuse: an idle client must not hold
-	// on to what one burst took.
-	spareMax = 64 << 10
+	// spareMax is what the two buffers of an idle connection may hold on to. More,
+	// which a burst took, is given up with the first heartbeat that goes out alone.
+	spareMax = 16 << 10
 )
 
 // outQueue gathers encoded frames for the one writer goroutine of a connection.
@@ -166,9 +166,6 @@ func (q *outQueue) run() (finished bool, err error) {
 // take waits for bytes to write and takes all of them. spare is the batch before,
 // whose memory takes the frames to come.
 func (q *outQueue) take(spare []byte) (batch []byte, open, finished bool) {
-	if cap(spare) > spareMax {
-		spare = nil
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken = 0
@@ -178,6 +175,9 @@ func (q *outQueue) take(spare []byte) (batch []byte, open, finished bool) {
 	}
 	if q.err != nil && len(q.pending) == 0 {
 		return nil, false, q.finishing
+	}
+	if len(q.pending) == 0 && cap(q.pending)+cap(spare) > spareMax {
+		q.pending, spare = nil, nil
 	}
 	batch = q.pending
 	if q.err == nil {

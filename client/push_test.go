@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/zlnode/zlnode/client"
-	"github.com/zlnode/zlnode/internal/invariant"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -82,23 +81,6 @@ func TestHoweverTheStreamIsSplitTheSameMessagesArrive(t *testing.T) {
 				t.Errorf("the last message is %q", m.Name)
 			}
 		})
-	}
-}
-
-func TestAMessageKeptWithoutCloneIsSpoiledInInvariantBuilds(t *testing.T) {
-	if !invariant.Enabled {
-		t.Skip("needs the build tag invariants")
-	}
-	kept := make(chan []byte, 2)
-	newServer(t, func(p *peer) {
-		_ = p.write(push("a", "payload"))
-		_ = p.write(push("b", "payload"))
-		silent(p)
-	}).dial(t, client.Options{OnPush: func(m *client.Message) { kept <- m.Payload }})
-	first := <-kept
-	<-kept
-	if string(first) == "payload" {
-		t.Error("a view is still good after its callback")
 	}
 }
 

@@ -79,7 +79,6 @@ func New[T any](p *Pool, c Consumer[T], l Limits) *Mailbox[T] {
 // is in the queue for good. What v refers to belongs to the consumer from then
 // on; after ErrFull it is still the caller's.
 func (m *Mailbox[T]) Push(v T, bytes int) error {
-	invariant.Check(bytes >= 0, "mailbox: Push of a message of negative size")
 	cost := costOf(bytes)
 	if !m.budget.reserve(cost, &m.finished) {
 		return ErrFull

@@ -15,7 +15,7 @@ type node[T any] struct {
 
 // The length of a chain of nodes. Producers and consumers exchange chains, so
 // that what crosses between cores is one pool operation in chainNodes messages.
-const chainNodes = 32
+const chainNodes = 128
 
 // nodes is the store of free nodes for the mailboxes of one message type.
 //

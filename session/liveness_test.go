@@ -138,6 +138,7 @@ func TestASessionEndsExactlyWhenARuleSaysSo(t *testing.T) {
 			}
 			var want session.CloseReason
 			switch {
+			case ev.Kind != session.EventTimer:
 			case now.Sub(heard) >= session.DefaultSilence:
 				want = session.HeartbeatTimeout
 			case times.Idle > 0 && now.Sub(input) >= times.Idle:

@@ -24,100 +24,108 @@ const (
 	playersPerArena = 10
 )
 
-// bot is one client of the demo: it logs in, plays, and checks every answer.
-//
-// Its sends come from one goroutine at a time, which is the only caller of its
-// methods; answers come from the client's reader goroutine.
+// bot is one client of the demo: it logs in, plays, and checks every answer. One
+// goroutine at a time calls its methods; answers come on the client's reader.
 type bot struct {
-	login loginRequest
-	meter *meter
+	number int // from 1
+	login  loginRequest
+	meter  *meter
 
-	client *client.Client
-	place  loginReply // where its Actors live, once it is logged in
+	client *client.Client // nil until it is connected
+	place  loginReply     // where its Actors live, once it is logged in
 
 	mu      sync.Mutex
 	ledger  *ledger
+	online  bool          // it is logged in and has not met a dead node
 	stopped bool          // it sends nothing any more
 	settled chan struct{} // closed when it is stopped and nothing is open
-	over    bool          // what comes now is not counted
-	gone    chan struct{} // closed when it met a dead node
-	cause   error         // what it met; read it after gone
+	closed  bool          // its client is being closed; what ends now is no trouble
+	cause   error         // its first Unavailable, or nil
+	gone    chan struct{} // closed when cause is set
 }
 
-// newBot returns the bot with that number, counted from 0.
+// newBot returns the bot with that number.
 func newBot(n int, m *meter) *bot {
 	return &bot{
-		login:  loginRequest{Player: fmt.Sprintf("player-%d", n), Arena: fmt.Sprintf("arena-%d", n/playersPerArena)},
+		number: n,
+		login:  loginRequest{Player: fmt.Sprintf("player-%d", n), Arena: fmt.Sprintf("arena-%d", (n-1)/playersPerArena+1)},
 		meter:  m,
 		ledger: newLedger(), settled: make(chan struct{}), gone: make(chan struct{}),
 	}
 }
 
-// enter connects to the gateway and logs in. It reports whether the bot can play;
-// what went wrong is counted.
-func (b *bot) enter(ctx context.Context, gateway string) bool {
+// enter connects to the gateway and logs in. What goes wrong is counted.
+func (b *bot) enter(ctx context.Context, gateway string) {
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()
-	c, err := client.Dial(ctx, client.Options{
-		Addr: gateway, OnPush: b.onPush, OnState: b.onState,
-		RequestTimeout: requestTime,
-	})
+	c, err := client.Dial(ctx, client.Options{Addr: gateway, OnPush: b.onPush, OnState: b.onState, RequestTimeout: requestTime})
 	if err == nil {
 		b.client = c
 		err = c.RequestJSON(ctx, packetLogin, b.login, &b.place)
 	}
 	if err != nil {
 		b.trouble(fmt.Errorf("log-in: %w", err))
-		return false
+		return
 	}
-	b.meter.online.Add(1)
-	return true
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cause == nil {
+		b.online = true
+		b.meter.online.Add(1)
+	}
 }
 
-// play sends moves one-way messages and one request each tick until ctx ends or
-// the bot's Actor is gone. The first tick comes after delay, by which the bots
-// spread. It does not wait for answers, so that slow ones delay nothing.
+// plays reports whether the bot is logged in and its Actor lives.
+func (b *bot) plays() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.online
+}
+
+// play sends that many one-way messages and one request each tick, until ctx ends
+// or the Actor is gone. The first tick comes after delay, by which bots spread. It
+// waits for no answer, so that a slow one does not hide the delay of the next.
 func (b *bot) play(ctx context.Context, delay, tick time.Duration, moves int) {
-	first := time.NewTimer(delay)
-	defer first.Stop()
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
 	select {
-	case <-first.C:
+	case <-timer.C:
 	case <-ctx.Done():
 		return
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
-		b.tick(ctx, moves)
+		b.tick(moves)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		case <-b.gone:
-			b.meter.online.Add(-1)
 			return
 		}
 	}
 }
 
-func (b *bot) tick(ctx context.Context, moves int) {
+// tick sends what is due. It ends with the request: so a bot whose Actor is gone,
+// where one-way messages vanish, learns of it within a tick.
+func (b *bot) tick(moves int) {
 	if b.outstanding()+moves >= openMax {
 		return
 	}
 	var room [opSize]byte
 	for range moves {
 		op := b.begin(false)
-		if err := b.client.Send(ctx, packetMove, appendOp(room[:0], op)); err != nil {
+		// The client's send timeout bounds it.
+		if err := b.client.Send(context.Background(), packetMove, appendOp(room[:0], op)); err != nil {
 			b.notSent(err)
 			return
 		}
 		b.meter.moves.Add(1)
 	}
 	op := b.begin(true)
-	err := b.client.RequestFunc(client.Call{Name: packetAct, Payload: appendOp(room[:0], op)}, func(m *client.Message, err error) {
-		b.onReply(op, m, err)
-	})
-	if err != nil {
+	act := client.Call{Name: packetAct, Payload: appendOp(room[:0], op)}
+	if err := b.client.RequestFunc(act, func(m *client.Message, err error) { b.onReply(op, m, err) }); err != nil {
 		b.notSent(err)
 		return
 	}
@@ -130,7 +138,7 @@ func (b *bot) outstanding() int {
 	return len(b.ledger.open)
 }
 
-// begin takes the op into the ledger before it is sent: the answer may be there
+// begin takes an op into the ledger before it is sent: the answer may be there
 // before the call that sends it has returned.
 func (b *bot) begin(request bool) uint64 {
 	b.mu.Lock()
@@ -143,9 +151,7 @@ func (b *bot) notSent(err error) {
 	b.mu.Lock()
 	b.ledger.cancel()
 	b.mu.Unlock()
-	if !errors.Is(err, context.Canceled) {
-		b.trouble(err)
-	}
+	b.trouble(err)
 }
 
 // onReply runs on the client's reader.
@@ -153,20 +159,21 @@ func (b *bot) onReply(op uint64, m *client.Message, err error) {
 	now := time.Now()
 	var a answer
 	if err == nil {
-		if a, err = parseAnswer(m.Payload); err == nil {
-			b.mu.Lock()
-			at := b.ledger.replied(op, a)
-			b.checkSettled()
-			b.mu.Unlock()
-			b.meter.requests.record(now.Sub(at))
-			return
-		}
+		a, err = parseAnswer(m.Payload)
+	}
+	if err != nil {
+		b.mu.Lock()
+		b.ledger.failed(op)
+		b.checkSettled()
+		b.mu.Unlock()
+		b.trouble(fmt.Errorf("request %q: %w", packetAct, err))
+		return
 	}
 	b.mu.Lock()
-	b.ledger.failed(op)
+	at := b.ledger.replied(op, a)
 	b.checkSettled()
 	b.mu.Unlock()
-	b.trouble(err)
+	b.meter.requests.record(now.Sub(at))
 }
 
 // onPush runs on the client's reader.
@@ -174,7 +181,7 @@ func (b *bot) onPush(m *client.Message) {
 	now := time.Now()
 	a, push, err := parseMoved(m.Payload)
 	if m.Name != packetMoved || err != nil {
-		b.trouble(fmt.Errorf("push %q: %w", m.Name, err))
+		b.trouble(fmt.Errorf("push %q is not understood: %w", m.Name, err))
 		return
 	}
 	b.mu.Lock()
@@ -186,7 +193,92 @@ func (b *bot) onPush(m *client.Message) {
 	}
 }
 
-// onState runs on the client's reader: the connection was lost.
+// onState runs on the client's reader: the connection is lost.
 func (b *bot) onState(_ client.State, err error) {
 	b.trouble(fmt.Errorf("connection to the gateway: %w: %w", client.ErrDisconnected, err))
+}
+
+// trouble counts what went wrong. An Actor or a gateway that is not there ends the
+// bot and counts once; whether its node is really dead is judged at the end.
+func (b *bot) trouble(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed || b.cause != nil:
+	case !unavailable(err):
+		b.meter.fail(err)
+	default:
+		b.cause = err
+		close(b.gone)
+		b.meter.unavailable.Add(1)
+		if b.online {
+			b.online = false
+			b.meter.online.Add(-1)
+		}
+	}
+}
+
+// unavailable reports whether err says that a node is not there.
+func unavailable(err error) bool {
+	kind, ok := client.KindOf(err)
+	return errors.Is(err, client.ErrDisconnected) || ok && (kind == client.Unavailable || kind == client.ShuttingDown)
+}
+
+// checkSettled is called, with mu held, when an op has ended or the bot stopped.
+func (b *bot) checkSettled() {
+	if b.stopped && len(b.ledger.open) == 0 {
+		select {
+		case <-b.settled:
+		default:
+			close(b.settled)
+		}
+	}
+}
+
+// finish waits for what is outstanding, asks the Actor for its totals and compares.
+// The bot must have stopped playing.
+func (b *bot) finish() outcome {
+	b.mu.Lock()
+	b.stopped = true
+	b.checkSettled()
+	b.mu.Unlock()
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	select {
+	case <-b.settled:
+	case <-b.gone:
+	case <-timer.C: // what is open now is lost, and shows in the totals
+	}
+	var t totals
+	if b.plays() {
+		if err := b.client.RequestJSON(context.Background(), packetTotal, struct{}{}, &t); err != nil {
+			b.trouble(fmt.Errorf("request %q: %w", packetTotal, err))
+		} else {
+			return b.settle(t)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := outcome{place: b.place, cause: b.cause}
+	o.tally, o.wrong = b.ledger.abandon()
+	return o
+}
+
+func (b *bot) settle(t totals) outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := outcome{place: b.place, cause: b.cause, arenaLost: t.ArenaLost}
+	o.tally, o.wrong = b.ledger.settle(t)
+	return o
+}
+
+// close ends the connection. A second time it does nothing.
+func (b *bot) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	if b.client != nil {
+		_ = b.client.Close() // always nil
+		<-b.client.Done()
+	}
 }

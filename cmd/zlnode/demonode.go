@@ -83,11 +83,16 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 
 	// Ctrl-C on a terminal goes to all processes of the demo; it is for the parent.
 	signal.Ignore(os.Interrupt)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, syscall.SIGTERM)
+	ctx, end := context.WithCancelCause(context.Background())
 	go func() { // ends with its input, at the latest with the process
 		_, _ = io.Copy(io.Discard, in)
-		stop()
+		end(nil)
+	}()
+	go func() { // ends at the signal, at the latest with the process
+		<-terminate
+		end(errTerminated)
 	}()
 
 	node, err := startDemoNode(ctx, set, stderr)
@@ -109,9 +114,13 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 		}
 	}
 	lost := node.Err()
-	ending, cancel := context.WithTimeout(context.Background(), nodeStopTime)
-	defer cancel()
-	return errors.Join(told, lost, node.Shutdown(ending))
+	if err := errors.Join(told, lost, stopDemoNode(node)); err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errTerminated) {
+		return cause
+	}
+	return nil
 }
 
 // startDemoNode starts the node and waits for its peers.
@@ -137,14 +146,20 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 	default:
 		return nil, fmt.Errorf("demo-node: unknown role %q", set.Role)
 	}
-	ctx, cancel := context.WithTimeout(ctx, nodeStartTime)
+	starting, cancel := context.WithTimeout(ctx, nodeStartTime)
 	defer cancel()
-	node, err := zlnode.Start(ctx, cfg, newWorld())
+	node, err := zlnode.Start(starting, cfg, newWorld())
 	if err != nil {
 		return nil, err
 	}
-	if err := node.WaitPeers(ctx, set.Peers); err != nil {
-		return nil, errors.Join(err, node.Shutdown(ctx))
+	if err := node.WaitPeers(starting, set.Peers); err != nil {
+		return nil, errors.Join(err, stopDemoNode(node))
 	}
 	return node, nil
+}
+
+func stopDemoNode(node *zlnode.Node) error {
+	ctx, cancel := context.WithTimeout(context.Background(), nodeStopTime)
+	defer cancel()
+	return node.Shutdown(ctx)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,22 +38,14 @@ func (m *meter) fail(err error) {
 	m.errors.Add(1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	text := err.Error()
-	for _, known := range m.failures {
-		if known == text {
-			return
-		}
-	}
-	if len(m.failures) < failuresKept {
-		m.failures = append(m.failures, text)
-	}
+	m.failures = keepFailure(m.failures, err.Error())
 }
 
 // told returns the texts of the first different failures.
 func (m *meter) told() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]string(nil), m.failures...)
+	return slices.Clone(m.failures)
 }
 
 // messages returns how many messages bots have sent and received.

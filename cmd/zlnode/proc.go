@@ -33,7 +33,8 @@ type nodeProc struct {
 	stdin io.WriteCloser // open as long as the node is wanted
 	log   *logTail
 
-	stopping atomic.Bool
+	stopping atomic.Bool   // the demo wants it to end
+	forced   atomic.Bool   // and had to kill it
 	ready    chan struct{} // closed when the process announced itself or ended
 	done     chan struct{} // closed when it ended
 	hello    nodeReady     // read it after ready; zero if the process ended first
@@ -92,16 +93,19 @@ func (p *nodeProc) watch(stdout io.Reader) {
 	close(p.done)
 }
 
+// errNotInTime: the node did nothing wrong but be slow.
+var errNotInTime = errors.New("is not ready in time")
+
 // awaitReady waits until the node serves. The error says why it does not.
 func (p *nodeProc) awaitReady(ctx context.Context) error {
 	select {
 	case <-p.ready:
 	case <-ctx.Done():
-		return fmt.Errorf("node %s is not ready in time%s", p.set.RID, p.log.quote())
+		return fmt.Errorf("node %s %w%s", p.set.RID, errNotInTime, p.log.quote())
 	}
 	switch {
 	case p.hello.Error != "":
-		return fmt.Errorf("node %s does not start: %s", p.set.RID, p.hello.Error)
+		return fmt.Errorf("node %s does not start: %s", p.set.RID, strings.TrimPrefix(p.hello.Error, errorPrefix))
 	case p.hello.RID == "":
 		<-p.done
 		return fmt.Errorf("node %s ended before it was ready: %v%s", p.set.RID, p.exit, p.log.quote())
@@ -110,15 +114,26 @@ func (p *nodeProc) awaitReady(ctx context.Context) error {
 }
 
 // stop lets the process end in order, and kills it when ctx ends. It returns when
-// the process is gone.
+// the process is gone. A second time it does nothing.
 func (p *nodeProc) stop(ctx context.Context) {
 	p.stopping.Store(true)
 	_ = p.stdin.Close() // fails only if it is closed already
 	select {
 	case <-p.done:
 	case <-ctx.Done():
+		p.forced.Store(true)
 		_ = p.cmd.Process.Kill() // fails only if it has ended
 		<-p.done
+	}
+}
+
+// serves reports whether the node has said that it is ready.
+func (p *nodeProc) serves() bool {
+	select {
+	case <-p.ready:
+		return p.hello.RID != "" && p.hello.Error == ""
+	default:
+		return false
 	}
 }
 
@@ -131,7 +146,7 @@ type fate uint8
 const (
 	fateUp      fate = iota
 	fateStopped      // as the demo wanted it
-	fateKilled       // by a signal, or stopped in order without the demo's doing: by hand
+	fateKilled       // by a signal, so by hand
 	fateFailed       // by itself, or it did not stop in order
 )
 
@@ -142,33 +157,32 @@ func (p *nodeProc) fate() (fate, string) {
 	default:
 		return fateUp, "up"
 	}
-	stopping := p.stopping.Load()
-	if p.exit == nil {
-		if stopping {
-			return fateStopped, "stopped"
-		}
-		return fateKilled, "stopped by hand"
-	}
-	if sig, ok := signalOf(p.exit); ok {
-		if stopping {
-			return fateFailed, "did not stop in time and was killed"
-		}
+	sig, status := endOf(p.exit)
+	switch {
+	case p.forced.Load():
+		return fateFailed, "did not stop in time and was killed" + p.log.quote()
+	case sig != 0:
 		return fateKilled, fmt.Sprintf("down (%v)", sig)
+	case status == statusTerminated:
+		return fateKilled, "down (stopped in order by SIGTERM)"
+	case p.exit != nil:
+		return fateFailed, fmt.Sprintf("failed: %v%s", p.exit, p.log.quote())
+	case !p.stopping.Load():
+		return fateFailed, "ended though nobody asked it to" + p.log.quote()
 	}
-	return fateFailed, fmt.Sprintf("failed: %v%s", p.exit, p.log.quote())
+	return fateStopped, "stopped"
 }
 
-// signalOf returns the signal that ended a process.
-func signalOf(exit error) (syscall.Signal, bool) {
+// endOf returns the signal that ended a process, or its exit status.
+func endOf(exit error) (sig syscall.Signal, status int) {
 	e, ok := errors.AsType[*exec.ExitError](exit)
 	if !ok {
-		return 0, false
+		return 0, 0
 	}
-	status, ok := e.Sys().(syscall.WaitStatus)
-	if !ok || !status.Signaled() {
-		return 0, false
+	if w, ok := e.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return w.Signal(), 0
 	}
-	return status.Signal(), true
+	return 0, e.ExitCode()
 }
 
 // logTail keeps the last lines of a log and passes complete lines on. It is
@@ -222,4 +236,17 @@ func (t *logTail) quote() string {
 		return ""
 	}
 	return "; its log ends:\n  " + strings.Join(t.lines, "\n  ")
+}
+
+// lockedWriter lets several goroutines write to w, one call at a time.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write implements io.Writer.
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
 }

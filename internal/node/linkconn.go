@@ -210,7 +210,7 @@ func (l *linkConn) sendError(corr uint64, err *Error) {
 	if err.Err != nil {
 		text += ": " + err.Err.Error()
 	}
-	l.sendControl(&wire.ErrorReply{Correlation: corr, Kind: uint8(err.Kind), Text: []byte(text)})
+	l.sendControl(&wire.ErrorReply{Correlation: corr, Kind: uint8(err.Kind), Text: []byte(text), Stale: err.stale, Application: err.application})
 }
 
 // consumed gives the credit of a record back that this node worked off.

@@ -49,11 +49,17 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		}
 		l.completed(r.Correlation, result{codec: r.Codec, payload: r.Payload, owner: owner.Ref()})
 	case wire.CmdError:
-		r, err := wire.DecodeErrorReply(body)
+		r, err := wire.DecodeErrorReply(flags, body)
 		if err != nil {
 			return err
 		}
-		l.completed(r.Correlation, result{err: &Error{Kind: errkind.Kind(r.Kind), Text: string(r.Text)}})
+		l.completed(r.Correlation, result{err: &Error{Kind: errkind.Kind(r.Kind), Text: string(r.Text), stale: r.Stale, application: r.Application}})
+	case wire.CmdRouteStale:
+		r, err := wire.DecodeRouteStale(body)
+		if err != nil {
+			return err
+		}
+		l.node.routes.stale(&r, l)
 	case wire.CmdSessionPacket:
 		p, err := wire.DecodeSessionPacket(flags, body)
 		if err != nil {
@@ -153,7 +159,7 @@ func (l *linkConn) actorMessage(a *wire.ActorMessage, owner *buf.Buf, paid credi
 	if a.Correlation != 0 {
 		m.kind, m.from = msgRequest, replyTo{link: l, corr: a.Correlation}
 	}
-	l.admit(a.ID, m, owner)
+	l.admit(a.ID, a.OwnerGen, m, owner)
 }
 
 func (l *linkConn) sessionPacket(p *wire.SessionPacket, owner *buf.Buf, paid credit) {
@@ -165,11 +171,12 @@ func (l *linkConn) sessionPacket(p *wire.SessionPacket, owner *buf.Buf, paid cre
 	if p.Correlation != 0 {
 		m.kind, m.from = msgSessionRequest, replyTo{link: l, corr: p.Correlation}
 	}
-	l.admit(p.ID, m, owner)
+	l.admit(p.ID, 0, m, owner)
 }
 
 // admit puts a message of this link into its Actor's mailbox, or refuses it.
-func (l *linkConn) admit(id []byte, m message, owner *buf.Buf) {
+// ownerGen is that of the route that it took.
+func (l *linkConn) admit(id []byte, ownerGen uint64, m message, owner *buf.Buf) {
 	m.owner = owner.Ref()
 	cell, ok := l.node.actors.LoadBytes(id)
 	var err *Error
@@ -179,7 +186,9 @@ func (l *linkConn) admit(id []byte, m message, owner *buf.Buf) {
 	case !l.node.mayAct(clock.Now()):
 		err = errNotOwner
 	case !ok:
-		err = errNotHere
+		if err = errNotHere; m.kind == msgSend {
+			l.sendControl(&wire.RouteStale{ID: id, OwnerGen: ownerGen})
+		}
 	default:
 		if err = cell.push(m); err == errQueueFull {
 			err = errQueueFullThere

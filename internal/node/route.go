@@ -9,6 +9,7 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -110,6 +111,13 @@ func (r *routes) forget(id string, wrong *route) {
 	r.known.Update(id, func(now *route, present bool) (*route, bool) {
 		return now, present && now != wrong
 	})
+}
+
+// stale drops a route that the node at its end says is wrong.
+func (r *routes) stale(w *wire.RouteStale, from *linkConn) {
+	if known, ok := r.known.LoadBytes(w.ID); ok && known.ref.OwnerGen == w.OwnerGen && known.ref.RID == from.peer.RID {
+		r.forget(known.ref.ID, known)
+	}
 }
 
 // sweep drops what is too old, so that ids nobody asks for any more cost nothing.

@@ -110,6 +110,8 @@ type ErrorReply struct {
 	Correlation uint64 // of the request
 	Kind        uint8  // number of an error kind, at most MaxErrorKind
 	Text        []byte
+	Stale       bool // FlagStale
+	Application bool // FlagApplication
 }
 
 // Size returns the size of the record.
@@ -117,16 +119,23 @@ func (e *ErrorReply) Size() int { return HeaderSize + 8 + 1 + 2 + len(clip(e.Tex
 
 // AppendTo appends the record to dst.
 func (e *ErrorReply) AppendTo(dst []byte) []byte {
-	size := e.Size()
-	dst = begin(dst, size, CmdError, 0)
+	size, flags := e.Size(), uint8(0)
+	if e.Stale {
+		flags |= FlagStale
+	}
+	if e.Application {
+		flags |= FlagApplication
+	}
+	dst = begin(dst, size, CmdError, flags)
 	dst = appendU64(dst, e.Correlation)
 	dst = append(dst, e.Kind)
 	dst = appendS16(dst, clip(e.Text))
 	return end(dst, size)
 }
 
-// DecodeErrorReply reads the body of a CmdError.
-func DecodeErrorReply(body []byte) (e ErrorReply, err error) {
+// DecodeErrorReply reads the body of a CmdError with its flags.
+func DecodeErrorReply(flags uint8, body []byte) (e ErrorReply, err error) {
+	e.Stale, e.Application = flags&FlagStale != 0, flags&FlagApplication != 0
 	d := decoder{b: body, cmd: CmdError}
 	e.Correlation = d.nonZero("correlation")
 	e.Kind = d.u8max("kind", MaxErrorKind)

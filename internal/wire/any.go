@@ -38,9 +38,11 @@ func Decode(record []byte) (Record, error) {
 	case CmdReply:
 		return boxed(DecodeReply(body))
 	case CmdError:
-		return boxed(DecodeErrorReply(body))
+		return boxed(DecodeErrorReply(flags, body))
 	case CmdActorDestroy:
 		return boxed(DecodeActorDestroy(body))
+	case CmdRouteStale:
+		return boxed(DecodeRouteStale(body))
 	case CmdSessionPacket:
 		return boxed(DecodeSessionPacket(flags, body))
 	case CmdPush:

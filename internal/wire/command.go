@@ -20,6 +20,7 @@ const (
 	CmdReply         Command = 12
 	CmdError         Command = 13
 	CmdActorDestroy  Command = 14
+	CmdRouteStale    Command = 15
 	CmdSessionPacket Command = 24
 	CmdPush          Command = 36
 	CmdUnbind        Command = 37
@@ -59,6 +60,16 @@ type Info struct {
 // FlagRequest marks a CmdSessionPacket that carries a correlation.
 const FlagRequest = 0x01
 
+// Flags of a CmdError.
+const (
+	// FlagStale: the sender does not have the object, so the request was not
+	// taken, and the route that led to it is wrong.
+	FlagStale = 0x01
+	// FlagApplication: the text is the application's own and may be shown to the
+	// client that asked.
+	FlagApplication = 0x02
+)
+
 // table is the one list of commands; everything else is derived from it.
 var table = [256]Info{
 	CmdHello:         {Name: "hello", Form: OneWay, Before: true},
@@ -71,8 +82,9 @@ var table = [256]Info{
 	CmdActorSend:     {Name: "actorSend", Form: OneWay, After: true, Credited: true},
 	CmdActorRequest:  {Name: "actorRequest", Form: Request, After: true, Credited: true},
 	CmdReply:         {Name: "reply", Form: Answer, After: true},
-	CmdError:         {Name: "error", Form: Answer, After: true},
+	CmdError:         {Name: "error", Form: Answer, After: true, Flags: FlagStale | FlagApplication},
 	CmdActorDestroy:  {Name: "actorDestroy", Form: Request, After: true},
+	CmdRouteStale:    {Name: "routeStale", Form: OneWay, After: true},
 	CmdSessionPacket: {Name: "sessionPacket", Form: Either, After: true, Credited: true, Flags: FlagRequest},
 	CmdPush:          {Name: "push", Form: OneWay, After: true, Credited: true},
 	CmdUnbind:        {Name: "unbind", Form: OneWay, After: true},

@@ -127,3 +127,29 @@ func DecodeActorCreate(body []byte) (a ActorCreate, err error) {
 	a.DeadlineMS = d.deadline(true)
 	return a, d.done()
 }
+
+// RouteStale tells a sender that its one-way message reached a node that does
+// not have the Actor: the message was dropped and the route is wrong.
+type RouteStale struct {
+	ID       []byte
+	OwnerGen uint64 // of the route that the message took; 0: not known
+}
+
+// Size returns the size of the record.
+func (r *RouteStale) Size() int { return HeaderSize + 1 + len(r.ID) + 8 }
+
+// AppendTo appends the record to dst.
+func (r *RouteStale) AppendTo(dst []byte) []byte {
+	size := r.Size()
+	dst = begin(dst, size, CmdRouteStale, 0)
+	dst = appendS8(dst, r.ID)
+	return end(appendU64(dst, r.OwnerGen), size)
+}
+
+// DecodeRouteStale reads the body of a CmdRouteStale.
+func DecodeRouteStale(body []byte) (r RouteStale, err error) {
+	d := decoder{b: body, cmd: CmdRouteStale}
+	r.ID = d.id("id")
+	r.OwnerGen = d.gen("ownerGen")
+	return r, d.done()
+}

@@ -27,7 +27,8 @@ func samples() map[Command][]Record {
 		},
 		CmdActorRequest: {&ActorMessage{ID: []byte("player-42"), Op: 4, Correlation: 11, DeadlineMS: 5000, Name: []byte("state"), Codec: 1, Payload: []byte("{}")}},
 		CmdReply:        {&Reply{Correlation: 11, Codec: 1, Payload: []byte("{}")}, &Reply{Correlation: 12}},
-		CmdError:        {&ErrorReply{Correlation: 11, Kind: MaxErrorKind, Text: []byte("no")}, &ErrorReply{Correlation: 12}},
+		CmdError:        {&ErrorReply{Correlation: 11, Kind: MaxErrorKind, Text: []byte("no")}, &ErrorReply{Correlation: 12, Stale: true, Application: true}},
+		CmdRouteStale:   {&RouteStale{ID: []byte("player-42"), OwnerGen: 3}},
 		CmdActorDestroy: {&ActorDestroy{Correlation: 13, Ref: ref, Op: op}},
 		CmdSessionPacket: {
 			&SessionPacket{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Name: []byte("move"), Payload: []byte{1}},
@@ -72,7 +73,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 16).Draw(t, "command") {
+	switch rapid.IntRange(0, 17).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -99,7 +100,7 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 	case 9:
 		return &Reply{Correlation: genNum.Draw(t, "correlation"), Codec: genCodec.Draw(t, "codec"), Payload: genBytes.Draw(t, "payload")}
 	case 10:
-		return &ErrorReply{Correlation: genNum.Draw(t, "correlation"), Kind: rapid.Uint8Range(0, MaxErrorKind).Draw(t, "kind"), Text: genText.Draw(t, "text")}
+		return &ErrorReply{Correlation: genNum.Draw(t, "correlation"), Kind: rapid.Uint8Range(0, MaxErrorKind).Draw(t, "kind"), Text: genText.Draw(t, "text"), Stale: rapid.Bool().Draw(t, "stale"), Application: rapid.Bool().Draw(t, "application")}
 	case 11:
 		return &ActorDestroy{Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), Op: genOp.Draw(t, "op")}
 	case 12:
@@ -114,6 +115,8 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		return &Unbind{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Reason: UnbindClosed}
 	case 15:
 		return &Bind{Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
+	case 16:
+		return &RouteStale{ID: genID.Draw(t, "id"), OwnerGen: genGen.Draw(t, "ownerGen")}
 	default:
 		return &ActorCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // proxy stands between a Store and its Redis and does what a bad network does. It
-// counts the script calls that it passed on.
+// counts the script calls that it passed on, and holds answers to those only, so
+// that new connections come about.
 type proxy struct {
 	t      testing.TB
 	target string
@@ -19,15 +20,21 @@ type proxy struct {
 	mu       sync.Mutex
 	changed  *sync.Cond // of what is below
 	listener net.Listener
-	conns    map[net.Conn]bool
+	links    map[*link]bool
 	held     bool                // answers wait
 	scripts  int                 // EVALSHA and EVAL seen
 	edit     func([]byte) []byte // what becomes of an answer
 }
 
+// link is one connection through the proxy.
+type link struct {
+	client, server net.Conn
+	asked          bool // a script call went over it
+}
+
 func newProxy(t testing.TB, target string) *proxy {
 	t.Helper()
-	p := &proxy{t: t, target: strings.TrimPrefix(target, "redis://"), conns: map[net.Conn]bool{}, addr: "127.0.0.1:0"}
+	p := &proxy{t: t, target: strings.TrimPrefix(target, "redis://"), links: map[*link]bool{}, addr: "127.0.0.1:0"}
 	p.changed = sync.NewCond(&p.mu)
 	p.start()
 	t.Cleanup(func() {
@@ -60,11 +67,10 @@ func (p *proxy) start() {
 				_ = client.Close()
 				continue
 			}
-			p.mu.Lock()
-			p.conns[client], p.conns[server] = true, true
-			p.mu.Unlock()
-			p.pumps.Go(func() { p.pump(client, server, p.request) })
-			p.pumps.Go(func() { p.pump(server, client, p.answer) })
+			l := &link{client: client, server: server}
+			p.set(func() { p.links[l] = true })
+			p.pumps.Go(func() { p.pump(l, client, server, p.request) })
+			p.pumps.Go(func() { p.pump(l, server, client, p.answer) })
 		}
 	})
 }
@@ -81,10 +87,10 @@ func (p *proxy) stop() {
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
+	for l := range p.links {
+		_, _ = l.client.Close(), l.server.Close()
 	}
-	clear(p.conns)
+	clear(p.links)
 	p.changed.Broadcast()
 }
 
@@ -118,37 +124,38 @@ func (p *proxy) scriptsSeen() int {
 	return p.scripts
 }
 
-func (p *proxy) pump(from, to net.Conn, pass func(conn net.Conn, b []byte) []byte) {
+func (p *proxy) pump(l *link, from, to net.Conn, pass func(*link, []byte) error) {
 	defer func() {
 		_, _ = from.Close(), to.Close()
+		p.set(func() { delete(p.links, l) })
 	}()
 	b := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(b)
-		if err != nil {
-			return
-		}
-		if _, err := to.Write(pass(from, b[:n])); err != nil {
+		if err != nil || pass(l, b[:n]) != nil {
 			return
 		}
 	}
 }
 
-func (p *proxy) request(_ net.Conn, b []byte) []byte {
-	p.set(func() {
-		p.scripts += bytes.Count(b, []byte("\r\nevalsha\r\n")) + bytes.Count(b, []byte("\r\neval\r\n"))
-	})
-	return b
+func (p *proxy) request(l *link, b []byte) error {
+	calls := bytes.Count(b, []byte("\r\nevalsha\r\n")) + bytes.Count(b, []byte("\r\neval\r\n"))
+	p.set(func() { l.asked = l.asked || calls > 0 })
+	_, err := l.server.Write(b)
+	p.set(func() { p.scripts += calls })
+	return err
 }
 
-func (p *proxy) answer(conn net.Conn, b []byte) []byte {
+func (p *proxy) answer(l *link, b []byte) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.held && p.conns[conn] {
+	for p.held && l.asked && p.links[l] {
 		p.changed.Wait()
 	}
-	if p.edit != nil {
-		return p.edit(b)
+	edit := p.edit
+	p.mu.Unlock()
+	if edit != nil {
+		b = edit(b)
 	}
-	return b
+	_, err := l.client.Write(b)
+	return err
 }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/zlnode/zlnode/store/redislua"
+)
+
+const (
+	// objectNodes is how many nodes host Actors.
+	objectNodes = 2
+	// meshKeyBytes is the length of the mesh's secret.
+	meshKeyBytes = 32
+	// readyTime bounds the wait for all nodes; each bounds its own start as well.
+	readyTime = nodeStartTime + 5*time.Second
+	// stopTime bounds the wait for their end; what is left is killed.
+	stopTime = nodeStopTime + 5*time.Second
+)
+
+// cluster is the Store and the node processes of one run.
+type cluster struct {
+	store string // for people: without credentials
+	nodes []*nodeProc
+	local *redislua.Embedded // nil: the Store is somebody else's
+}
+
+// startCluster starts the node processes on the Store at that URL, or on one in
+// this process if it is empty, in a fresh namespace. They are not ready yet. The
+// caller must stop the cluster, also after an error.
+func startCluster(storeURL string, verbose io.Writer) (*cluster, error) {
+	c := &cluster{}
+	exe, err := os.Executable()
+	if err != nil {
+		return c, fmt.Errorf("the path of this program is not known, and it cannot start its nodes: %w", err)
+	}
+	if storeURL == "" {
+		if c.local, err = redislua.StartEmbedded(""); err != nil {
+			return c, err
+		}
+		storeURL = c.local.URL()
+	}
+	namespace := "demo-" + randomHex(8)
+	c.store = describe(storeURL, namespace, c.local != nil)
+	set := nodeSettings{Store: storeURL, Namespace: namespace, MeshKey: make([]byte, meshKeyBytes), Verbose: verbose != nil}
+	rand.Read(set.MeshKey) // never fails (crypto/rand)
+	start := func(rid, role string, peers int) error {
+		set.RID, set.Role, set.Peers = rid, role, peers
+		p, err := startNode(exe, set, verbose)
+		if err == nil {
+			c.nodes = append(c.nodes, p)
+		}
+		return err
+	}
+	err = start("gateway", roleGateway, objectNodes)
+	for i := range objectNodes {
+		if err == nil {
+			err = start(fmt.Sprintf("objects-%d", i+1), roleObjects, objectNodes-1)
+		}
+	}
+	return c, err
+}
+
+func randomHex(digits int) string {
+	b := make([]byte, digits/2)
+	rand.Read(b) // never fails (crypto/rand)
+	return hex.EncodeToString(b)
+}
+
+// describe tells people which Store is used, without user and password.
+func describe(storeURL, namespace string, embedded bool) string {
+	text := "of an unreadable URL"
+	if u, err := url.Parse(storeURL); err == nil {
+		text = u.Scheme + "://" + u.Host + u.Path
+	}
+	if embedded {
+		text += " (embedded)"
+	}
+	return text + ", namespace " + namespace
+}
+
+// awaitReady waits until all nodes serve and returns the gateway's address for
+// clients.
+func (c *cluster) awaitReady(ctx context.Context) (gateway string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	errs := make([]error, len(c.nodes))
+	var wg sync.WaitGroup
+	for i, p := range c.nodes {
+		wg.Go(func() {
+			if errs[i] = p.awaitReady(ctx); errs[i] != nil {
+				cancel() // the others would wait for it in vain
+			}
+		})
+	}
+	wg.Wait()
+	if err := rootCause(errs); err != nil {
+		return "", err
+	}
+	gateway = c.nodes[0].hello.Sessions
+	if _, _, err := net.SplitHostPort(gateway); err != nil {
+		return "", fmt.Errorf("the gateway told no address for clients: %w", err)
+	}
+	return gateway, nil
+}
+
+// rootCause returns the error that tells most: that of a node which failed, rather
+// than of one that was given up.
+func rootCause(errs []error) error {
+	var late error
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case !errors.Is(err, errNotInTime):
+			return err
+		case late == nil:
+			late = err
+		}
+	}
+	return late
+}
+
+// stop ends all nodes at once, in order if they can, and then the Store. A second
+// time it does nothing.
+func (c *cluster) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range c.nodes {
+		wg.Go(func() { p.stop(ctx) })
+	}
+	wg.Wait()
+	if c.local != nil {
+		c.local.Close()
+	}
+}
+
+// rows returns the present state of all nodes.
+func (c *cluster) rows() []nodeRow {
+	rows := make([]nodeRow, len(c.nodes))
+	for i, p := range c.nodes {
+		fate, state := p.fate()
+		if fate == fateUp && !p.serves() {
+			state = "starting"
+		}
+		rows[i] = nodeRow{RID: p.set.RID, Role: p.set.Role, PID: p.pid(), Up: fate == fateUp, State: state}
+	}
+	return rows
+}
+
+// ends returns how the nodes ended, after stop.
+func (c *cluster) ends() []nodeEnd {
+	ends := make([]nodeEnd, len(c.nodes))
+	for i, p := range c.nodes {
+		fate, text := p.fate()
+		ends[i] = nodeEnd{rid: p.set.RID, role: p.set.Role, fate: fate, text: text}
+	}
+	return ends
+}

@@ -1,0 +1,66 @@
+// Command zlnode is the engine's tool: `zlnode demo` runs a small world on three
+// node processes and checks every message of it.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// errorPrefix begins what this program says of a failure, and the errors of the
+// engine, which must not say it twice.
+const errorPrefix = "zlnode: "
+
+// errNotOK ends a command whose output has said already what is wrong.
+var errNotOK = errors.New("the result is not ok")
+
+// errTerminated ends a node process that SIGTERM has stopped in order. Its exit
+// status is what shells make of that signal.
+var errTerminated = errors.New("stopped by SIGTERM")
+
+const statusTerminated = 128 + int(syscall.SIGTERM)
+
+// run executes the command line and returns the exit status.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errTerminated):
+		return statusTerminated
+	case !errors.Is(err, errNotOK):
+		fmt.Fprintln(stderr, errorPrefix+strings.TrimPrefix(err.Error(), errorPrefix))
+	}
+	return 1
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "zlnode",
+		Short: "An engine for stateful, latency-critical servers",
+		Long: `zlnode is an engine for stateful, latency-critical servers: game shards, live
+rooms, order books. Programs embed it as a Go library; this tool shows it at work.`,
+		Example:       "  zlnode demo\n  zlnode demo --bots 200 --for 30s",
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(demoCommand(), demoNodeCommand(), versionCommand())
+	return root
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+)
+
+// demo is one run: nodes, bots and what is known of them.
+type demo struct {
+	options demoOptions
+	meter   *meter
+	bots    []*bot
+
+	mu      sync.Mutex
+	phase   phase
+	cluster *cluster
+	began   time.Time     // of the play
+	played  time.Duration // once it has ended
+}
+
+// run does one run from the start of the nodes to their end, and judges it. When
+// it returns nothing of the run is left. Every step of it is bounded in time.
+func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, error) {
+	w := watch(progress, !d.options.verbose, d.look)
+	defer w.stop()
+	c, err := startCluster(d.options.store, nodeLogs)
+	defer c.stop() // a second time does nothing
+	d.enter(phaseStart, c)
+	if err != nil {
+		return verdict{}, err
+	}
+	gateway, err := c.awaitReady(ctx)
+	if ctx.Err() != nil {
+		return verdict{}, errInterrupted
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+
+	d.enter(phaseLogin, c)
+	defer d.each(len(d.bots), (*bot).close)
+	d.each(loginsAtOnce, func(b *bot) { b.enter(ctx, gateway) })
+	if ctx.Err() != nil {
+		return verdict{}, errInterrupted
+	}
+	d.play(ctx)
+
+	d.enter(phaseSettle, c)
+	outcomes := make([]outcome, len(d.bots))
+	d.each(len(d.bots), func(b *bot) { outcomes[b.number-1] = b.finish() })
+	d.each(len(d.bots), (*bot).close)
+	d.enter(phaseStop, c)
+	c.stop()
+	return judge(evidence{
+		outcomes: outcomes, nodes: c.ends(), errors: d.meter.errors.Load(), failures: d.meter.told(),
+		requests: d.meter.requests.path(), pushes: d.meter.pushes.path(), played: d.played,
+	}), nil
+}
+
+// each calls f for every bot, some at once, and returns when all calls have.
+func (d *demo) each(atOnce int, f func(*bot)) {
+	slots := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for _, b := range d.bots {
+		slots <- struct{}{}
+		wg.Go(func() {
+			f(b)
+			<-slots
+		})
+	}
+	wg.Wait()
+}
+
+// play lets the bots play for the time that was asked for, or until ctx ends or
+// no bot is left. They start one after the other, spread over one tick.
+func (d *demo) play(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, d.options.duration)
+	defer cancel()
+	d.mu.Lock()
+	d.phase, d.began = phasePlay, time.Now()
+	d.mu.Unlock()
+	d.each(len(d.bots), func(b *bot) {
+		if b.plays() {
+			delay := d.options.tick * time.Duration(b.number-1) / time.Duration(len(d.bots))
+			b.play(ctx, delay, d.options.tick, d.options.moves)
+		}
+	})
+	d.mu.Lock()
+	d.played = time.Since(d.began)
+	d.mu.Unlock()
+}
+
+// enter begins a phase.
+func (d *demo) enter(p phase, c *cluster) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.phase, d.cluster = p, c
+}
+
+// look returns what is shown of the run. Safe for concurrent use.
+func (d *demo) look() snapshot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := snapshot{
+		Phase: d.phase, For: d.options.duration, Played: d.played, Bots: len(d.bots),
+		Online: d.meter.online.Load(), Messages: d.meter.messages(),
+		Requests: d.meter.requests.path(), Pushes: d.meter.pushes.path(),
+		Errors: d.meter.errors.Load(), Unavailable: d.meter.unavailable.Load(),
+	}
+	if d.phase == phasePlay && d.played == 0 {
+		s.Played = time.Since(d.began)
+	}
+	if d.cluster != nil {
+		s.Store, s.Nodes = d.cluster.store, d.cluster.rows()
+	}
+	return s
+}

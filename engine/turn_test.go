@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
+)
+
+// pingPong plays hops balls between two connections of one loop and returns, for
+// each hop, how much of count the loop did since the hop before. The clock has no
+// part in it: a loop that other programs slow down does no more work per hop.
+func pingPong(t *testing.T, e *Engine, hops int, count func() uint64) []uint64 {
+	t.Helper()
+	var work []uint64
+	done := make(chan struct{})
+	last := uint64(0)
+	hop := func(c *Conn, b []byte, _ *buf.Buf) error {
+		now := count()
+		if last != 0 {
+			work = append(work, now-last)
+		}
+		last = now
+		if len(work) == hops {
+			close(done)
+			return nil
+		}
+		return c.SendControl(buf.Copy(b))
+	}
+	p := testProtocol(&hooks{frame: hop})
+	c, err := e.Dial(t.Context(), listen(t, e, p), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Send(buf.Copy(frame("ball"))); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, done, "the last hop")
+	slices.Sort(work)
+	return work
+}
+
+func TestAFloodedConnectionDoesNotStarveItsLoop(t *testing.T) {
+	e := start(t, 1)
+	p := testProtocol(&hooks{})
+	p.OutMax = 4 << 20
+	c, client := accept(t, e, p)()
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = io.Copy(io.Discard, client) })
+	for range 2 {
+		wg.Go(func() {
+			msg := make([]byte, 32)
+			for !stop.Load() {
+				if err := c.Send(buf.Copy(msg)); errors.Is(err, ErrFull) {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	l := e.loops[0]
+	turns := pingPong(t, e, 1000, l.count.turns.Load)
+	written := pingPong(t, e, 1000, l.count.bytesOut.Load)
+	stop.Store(true)
+	_ = client.Close()
+	wg.Wait()
+	// A ball on loopback is there in the next round of epoll; the rounds beside
+	// it are the kernel's delay. An engine that drains the flood before it looks
+	// at other sockets has thousands of turns, or all of the flood's bytes.
+	if m := turns[len(turns)*9/10]; m > 20 {
+		t.Errorf("nine of ten hops took up to %d turns of the loop", m)
+	}
+	if m := written[len(written)*9/10]; m > 20*flushBytes {
+		t.Errorf("during nine of ten hops up to %d bytes went to the flooded connection", m)
+	}
+}
+
+func TestManyBusySocketsDoNotStarveAQuietOne(t *testing.T) {
+	const busy = 200 // more than the events gnet takes from the kernel at first
+	e := start(t, 1)
+	addr := listen(t, e, testProtocol(&hooks{}))
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range busy {
+		c := dial(t, addr)
+		wg.Go(func() {
+			block := frame(string(make([]byte, 16<<10)))
+			for !stop.Load() {
+				if _, err := c.Write(block); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	read := pingPong(t, e, 50, e.loops[0].count.bytesIn.Load)
+	stop.Store(true)
+	wg.Wait()
+	// One round of epoll may read readBytes of every busy socket.
+	if m := read[len(read)*8/10]; m > 4*busy*readBytes {
+		t.Errorf("during eight of ten hops the loop read up to %d bytes of the busy sockets", m)
+	}
+}
+
+func TestAThousandSendsWakeTheLoopOnce(t *testing.T) {
+	e := start(t, 1)
+	connect := accept(t, e, testProtocol(&hooks{}))
+	c, client := connect()
+	other, _ := connect()
+	release := holdLoop(t, other)
+	before := e.Stats()
+	for range 1000 {
+		if err := c.Send(buf.Copy([]byte("x"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sent := e.Stats().Wakes - before.Wakes
+	release()
+	if _, err := io.ReadFull(client, make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	counted := make(chan struct{})
+	if err := c.Post(func(*Conn) { close(counted) }); err != nil { // the write is counted by then
+		t.Fatal(err)
+	}
+	receive(t, counted, "a post")
+	if after := e.Stats(); sent != 1 || after.Writes-before.Writes != 1 {
+		t.Errorf("%d wake-ups and %d writes for 1000 messages", sent, after.Writes-before.Writes)
+	}
+}
+
+func TestRepliesFromOnFrameWakeNobody(t *testing.T) {
+	e := start(t, 1)
+	_, client := accept(t, e, testProtocol(&hooks{frame: echo}))()
+	before := e.Stats().Wakes
+	for range 100 {
+		write(t, client, frame("ping"))
+		readFrame(t, client)
+	}
+	if n := e.Stats().Wakes - before; n != 0 {
+		t.Errorf("%d wake-ups for 100 replies", n)
+	}
+}
+
+func TestPostsRunInOrderAndBeforeOnClose(t *testing.T) {
+	var ran []int
+	h := &hooks{closes: make(chan CloseReason, 1)}
+	atClose := make(chan []int, 1)
+	h.close = func(c *Conn, _ CloseReason) {
+		if err := c.Post(func(*Conn) { t.Error("a function posted in OnClose ran") }); !errors.Is(err, ErrClosed) {
+			t.Errorf("Post in OnClose: %v", err)
+		}
+		atClose <- ran
+	}
+	e := start(t, 1)
+	c, client := accept(t, e, testProtocol(h))()
+	release := holdLoop(t, c)
+	n := 0
+	for ; ; n++ {
+		err := c.Post(func(*Conn) { ran = append(ran, n) })
+		if errors.Is(err, ErrFull) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Abort(CloseReason{})
+	_ = client.Close()
+	release()
+	got := receive(t, atClose, "OnClose")
+	if n != postsMax || len(got) != n || !slices.IsSorted(got) {
+		t.Errorf("%d posted, %d ran, in order %v", n, len(got), slices.IsSorted(got))
+	}
+	receive(t, h.closes, "the close")
+	if err := c.Post(func(*Conn) {}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Post after OnClose: %v", err)
+	}
+}
+
+func TestPostsFromManyGoroutinesAllRunOnTheLoop(t *testing.T) {
+	const goroutines, each = 8, 100
+	e := start(t, 1)
+	c, _ := accept(t, e, testProtocol(&hooks{}))()
+	var wg, all sync.WaitGroup
+	all.Add(goroutines * each)
+	n := 0 // no lock: only the loop touches it, as the race detector sees
+	for range goroutines {
+		wg.Go(func() {
+			for range each {
+				if err := c.Post(func(*Conn) { n++; all.Done() }); err != nil {
+					t.Error(err)
+					all.Done()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all.Wait()
+	got := make(chan int)
+	if err := c.Post(func(*Conn) { got <- n }); err != nil {
+		t.Fatal(err)
+	}
+	if v := receive(t, got, "a post"); v != goroutines*each {
+		t.Errorf("%d ran", v)
+	}
+}
+
+func TestTheHandlersTimerFiresOnceAndNeverEarly(t *testing.T) {
+	type firing struct{ at, now clock.Mono }
+	fired := make(chan firing, 4)
+	var at clock.Mono
+	h := &hooks{}
+	h.timer = func(_ *Conn, now clock.Mono) { fired <- firing{at, now} }
+	e := start(t, 1)
+	c, _ := accept(t, e, testProtocol(h))()
+	post := func(f func(c *Conn)) {
+		t.Helper()
+		if err := c.Post(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post(func(c *Conn) {
+		c.ArmTimer(clock.Now()) // replaced
+		at = clock.Now().Add(3 * tick)
+		c.ArmTimer(at)
+	})
+	if f := receive(t, fired, "the timer"); f.now < f.at {
+		t.Errorf("fired %v early", f.at.Sub(f.now))
+	}
+	// A disarmed timer does not fire: the other connection's later one does.
+	other := make(chan struct{})
+	post(func(c *Conn) {
+		c.ArmTimer(clock.Now().Add(tick))
+		c.DisarmTimer()
+	})
+	p2 := testProtocol(&hooks{
+		open:  func(c *Conn) { c.ArmTimer(clock.Now().Add(4 * tick)) },
+		timer: func(*Conn, clock.Mono) { close(other) },
+	})
+	dial(t, listen(t, e, p2))
+	receive(t, other, "the other timer")
+	if len(fired) != 0 {
+		t.Error("a timer fired after DisarmTimer, or twice")
+	}
+}
+
+func TestConnectionsOfBothKindsKnowWhoTheyAre(t *testing.T) {
+	e := start(t, 2)
+	p := testProtocol(&hooks{frame: echo})
+	c, client := accept(t, e, p)()
+	if c.Dialled() || c.RemoteAddr() != client.LocalAddr().String() {
+		t.Errorf("accepted: %v, dialled %v", c, c.Dialled())
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close() //nolint:errcheck // a test's socket
+	d, err := e.Dial(t.Context(), ln.Addr().String(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Dialled() || d.RemoteAddr() != ln.Addr().String() || d.ID() == c.ID() {
+		t.Errorf("dialled: %v, dialled %v", d, d.Dialled())
+	}
+	data := make(chan any, 1)
+	if err := d.Post(func(d *Conn) { d.SetData("mine"); data <- d.Data() }); err != nil {
+		t.Fatal(err)
+	}
+	if v := receive(t, data, "data"); v != "mine" {
+		t.Errorf("data is %v", v)
+	}
+}
