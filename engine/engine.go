@@ -46,6 +46,7 @@ type Engine struct {
 		listeners map[*Listener]struct{}
 	}
 	entering sync.WaitGroup // sockets on their way into the reactor, accept loops
+	living   atomic.Int64   // connections whose OnClose has not returned
 	idle     chan struct{}  // a hint that the last connection is gone; room for one
 	ticking  sync.WaitGroup
 	stopTick chan struct{}
@@ -204,7 +205,8 @@ func (e *Engine) beginEnter() bool {
 	return !e.mu.closing
 }
 
-// leave is a connection's last act on its loop.
+// leave gives back the places that a connection took, so that who is told of its
+// end can count on them.
 func (e *Engine) leave(c *Conn) {
 	if !c.admitted {
 		c.admitted = true
@@ -213,7 +215,12 @@ func (e *Engine) leave(c *Conn) {
 	if c.from != nil {
 		c.from.leave(c)
 	}
-	if e.count.closed() == 0 {
+	e.count.closed()
+}
+
+// gone is a connection's last act on its loop.
+func (e *Engine) gone() {
+	if e.living.Add(-1) == 0 {
 		select {
 		case e.idle <- struct{}{}:
 		default: // a hint is there already
@@ -254,7 +261,7 @@ func (e *Engine) close(ctx context.Context) error {
 
 	e.stopConns(stopClose)
 	var cut error
-	for ended := ctx.Done(); e.count.conns.Load() > 0; {
+	for ended := ctx.Done(); e.living.Load() > 0; {
 		select {
 		case <-e.idle:
 		case <-ended:

@@ -30,6 +30,7 @@ func (c *Conn) opened(l *loop, socket gnet.Conn) gnet.Action {
 	c.phase = open
 	c.owned = true // sched was created with the token taken
 	l.add(c)
+	c.engine.living.Add(1)
 	c.engine.count.opened(c)
 	now := clock.Now()
 	if c.p.HelloTimeout < 0 {
@@ -124,10 +125,11 @@ func (c *Conn) closeNow(err error) {
 	c.dropPart()
 	c.drop()
 	c.runPosts(postsClosed)
-	c.p.Handler.OnClose(c, *c.stopping.Load())
 	c.loop.remove(c)
 	c.engine.leave(c)
+	c.p.Handler.OnClose(c, *c.stopping.Load())
 	c.giveBack()
+	c.engine.gone()
 }
 
 // unfinished reports whether the peer has not got all that was queued.

@@ -49,10 +49,9 @@ func (n *engineCounters) opened(c *Conn) {
 	}
 }
 
-// closed returns how many connections are left.
-func (n *engineCounters) closed() int64 {
+func (n *engineCounters) closed() {
+	n.conns.Add(-1)
 	n.ended.Add(1)
-	return n.conns.Add(-1)
 }
 
 // Stats returns the counters; they are not of one instant.

@@ -126,6 +126,7 @@ type ledger struct {
 
 	open    map[uint64]entry // ops that wait for their answer, by number
 	replies sequence         // of acts
+	refused uint64           // acts that ended with an error
 	pushes  sequence
 
 	// diverged is the first answer that does not fit what was sent.
@@ -167,9 +168,10 @@ func (l *ledger) cancel() {
 	}
 }
 
-// failed ends a request that has no reply, and will have none.
+// failed ends a request that has no reply, and will have none. An error may come
+// before replies to earlier requests: what a node refuses has no turn to wait for.
 func (l *ledger) failed(op uint64) {
-	l.replies.saw(l.open[op].act)
+	l.refused++
 	delete(l.open, op)
 }
 
@@ -217,7 +219,7 @@ func (l *ledger) diverge(err error) {
 // single message accounts for.
 func (l *ledger) settle(t totals) (tally, error) {
 	sum := t.Ops.of(l.ops)
-	sum.add(l.replies.seen().of(l.acts))
+	sum.add(l.answers())
 	sum.add(l.pushes.seen().of(t.Pushes))
 	if !t.ArenaLost {
 		sum.add(t.Arena.of(t.Reports))
@@ -228,10 +230,18 @@ func (l *ledger) settle(t totals) (tally, error) {
 	return sum, l.diverged
 }
 
+// answers judges the replies. An act that ended with an error is not lost: it has
+// been counted as that.
+func (l *ledger) answers() tally {
+	t := l.replies.seen().of(l.acts)
+	t.Lost -= min(t.Lost, l.refused)
+	return t
+}
+
 // abandon judges what can be judged of an Actor that is gone: what was on its way
 // is not lost, but nothing may have come twice or out of order.
 func (l *ledger) abandon() (tally, error) {
-	sum := l.replies.seen().of(l.acts)
+	sum := l.answers()
 	pushes := l.pushes.seen()
 	sum.add(pushes.of(pushes.Highest))
 	sum.Lost = 0

@@ -25,7 +25,7 @@ type watcher struct {
 	look     func() snapshot
 
 	rate      rate
-	perSecond float64 // messages, as last measured
+	perSecond float64           // messages, as last measured
 	drawn     int               // lines of the table that stand on the terminal
 	nodes     map[string]string // state last told, by RID
 
