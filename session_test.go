@@ -130,6 +130,7 @@ func (s *stage) app() *zlnode.App {
 	for _, packet := range relayed {
 		zlnode.Relay(v, packet, "avatar")
 	}
+	zlnode.Relay(v, "add", "counter") // which lives in processes that a test kills
 	zlnode.OnPacketRequest(v, "login", func(c *zlnode.SessionCall, _ *visitor, l login) (zlnode.ActorRef, error) {
 		r, err := c.Node().GetOrCreateActor(c, zlnode.CreateActor{ID: l.ID, Type: "avatar"})
 		if err != nil {
@@ -198,7 +199,9 @@ func (s *stage) defineAvatar(app *zlnode.App) {
 		return 0, nil
 	})
 	// flood pushes that many bytes at once.
-	zlnode.OnRequest(a, "flood", func(c *zlnode.ActorCall, _ *avatar, n int) (int, error) { return n, c.PushRaw("flood", make([]byte, n)) })
+	zlnode.OnRequest(a, "flood", func(c *zlnode.ActorCall, _ *avatar, n int) (int, error) {
+		return n, c.PushRaw("flood", make([]byte, n))
+	})
 	// Packets of the recorded connector; their journal says what the Actor sees.
 	for _, packet := range []string{"chat", "closing", "ping-me", "push"} {
 		zlnode.OnSendRaw(a, packet, func(c *zlnode.ActorCall, _ *avatar, payload []byte) error {
@@ -305,11 +308,16 @@ func pushed[T any](p *player, name string) (v T) {
 	return v
 }
 
+// errorFrame returns the Error frame that ended a client's request.
+func errorFrame(err error) (*client.RemoteError, bool) {
+	return errors.AsType[*client.RemoteError](err)
+}
+
 // wantRemote fails the test unless err is an Error frame of that kind.
 func wantRemote(t *testing.T, err error, kind zlnode.Kind) *client.RemoteError {
 	t.Helper()
-	var remote *client.RemoteError
-	if !errors.As(err, &remote) {
+	remote, ok := errorFrame(err)
+	if !ok {
 		t.Fatalf("%v, want an Error frame of kind %v", err, kind)
 	}
 	if remote.Kind != kind {

@@ -118,6 +118,14 @@ func TestCloseGivesUpOnAServerThatDoesNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
+		if err := c.RequestFunc(client.Call{Name: "never answered"}, func(_ *client.Message, err error) {
+			checkKind(t, err, client.ShuttingDown, client.ErrClosed)
+			if time.Since(began) != 0 {
+				t.Errorf("a request ended %v after Close", time.Since(began))
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
 		_ = c.Close()
 		<-c.Done()
 		if took := time.Since(began); took != time.Second {

@@ -214,6 +214,86 @@ func TestASendThatWaitsGoesOnWhenThereIsRoom(t *testing.T) {
 	})
 }
 
+// Room comes back with every piece that is written, not with the whole batch.
+func TestRoomComesBackWhileABatchIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const frame = 50 << 10
+		c, p := newPipe().dial(t, client.Options{OutQueueBytes: 5 * frame})
+		sends := func(n int) {
+			for range n {
+				if err := c.Send(t.Context(), "s", make([]byte, frame-100)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		sends(1)
+		synctest.Wait() // the writer has the first one and blocks
+		sends(4)
+		p.mustRead(t)
+		synctest.Wait() // the writer has all others as one batch
+		sends(1)
+		p.mustRead(t)
+		p.mustRead(t) // more than one piece
+		sends(1)
+		for range 4 {
+			p.mustRead(t)
+		}
+		p.conn.Close()
+		closeAndWait(c)
+	})
+}
+
+// deafConn is a connection whose server has gone: it takes nothing more, but
+// what it sent before can still be read.
+type deafConn struct{ net.Conn }
+
+var errDeaf = errors.New("broken pipe")
+
+func (deafConn) Write([]byte) (int, error) { return 0, errDeaf }
+
+func TestAServersLastWordIsHeardAfterAWriteFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		want  error
+	}{
+		"in time": {150 * time.Millisecond, &client.ClosedError{}},
+		"never":   {time.Hour, errDeaf},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lines := newPipe()
+				o, w := watchLoss(client.Options{Addr: "pipe", HeartbeatInterval: 40 * time.Millisecond})
+				o.Dialer = func(ctx context.Context, addr string) (net.Conn, error) {
+					near, err := lines.dialler(ctx, addr)
+					return deafConn{near}, err
+				}
+				conn, err := client.Dial(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer closeAndWait(conn)
+				p := <-lines.dialled
+				if err := conn.Send(t.Context(), "a", nil); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				select {
+				case <-time.After(c.after):
+					p.mustWrite(t, session.AppendClosing(nil, session.IdleTimeout, ""))
+				case <-conn.Done():
+				}
+				cause := <-w.lost
+				if _, told := errors.AsType[*client.ClosedError](cause); told != (c.want != errDeaf) || !told && !errors.Is(cause, errDeaf) {
+					t.Errorf("cause %v", cause)
+				}
+				if took := time.Since(began); took > 200*time.Millisecond {
+					t.Errorf("left after %v", took)
+				}
+			})
+		})
+	}
+}
+
 // Whoever waits for room when the connection ends is told so.
 func TestASendThatWaitsEndsWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

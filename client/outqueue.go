@@ -130,7 +130,6 @@ func (q *outQueue) close(err error) {
 	if q.err == nil {
 		q.err = err
 	}
-	q.finishing = false
 	q.pending = nil
 	q.wakeAll()
 	q.mu.Unlock()

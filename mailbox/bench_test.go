@@ -32,7 +32,6 @@ func (k *counter) Consume(c *Claim[message], v message) {
 	}
 }
 
-
 func BenchmarkPushConsume(b *testing.B) {
 	for _, bc := range []struct {
 		name             string

@@ -11,11 +11,14 @@ const (
 	costOne   = 1 << costBits
 	costCount = 1<<(64-costBits) - 1
 
-	costControl uint64 = 0         // a message outside the budget; also: no turn
+	costControl uint64 = 0         // a message outside the budget
 	costMarker  uint64 = 1<<64 - 1 // no message, it only makes the mailbox ready
 )
 
 func costOf(bytes int) uint64 {
+	if bytes < 0 {
+		panic("mailbox: Push of a message of negative size")
+	}
 	return costOne + min(uint64(bytes)+messageOverhead, costBytes)
 }
 

@@ -24,8 +24,6 @@ type Claim[T any] struct {
 	m      *Mailbox[T]
 	w      *worker // nil while nobody holds the claim
 	number uint64
-	cost   uint64 // of the turn that runs; 0 outside turns
-	fresh  bool   // the consumer's Begin is due
 }
 
 // Number identifies the claim among all of this mailbox: it grows from claim to
@@ -41,7 +39,7 @@ func (c *Claim[T]) Become(next Consumer[T]) {
 	c.check("Become")
 	invariant.Check(next != nil, "mailbox: Become without a consumer")
 	c.m.consumer = next
-	c.fresh = true
+	c.m.fresh = true
 }
 
 // Blocking runs f, which may wait, on the same goroutine. The claim stays held,

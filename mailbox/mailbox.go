@@ -38,7 +38,7 @@ type Limits struct {
 //
 // All methods are safe for concurrent use and never wait.
 type Mailbox[T any] struct {
-	// Producers write head and admitted on each push and read the rest of this
+	// Producers write inbox and budget on each push and read the rest of this
 	// cache line.
 	inbox  inbox[T]
 	budget budget
@@ -47,15 +47,18 @@ type Mailbox[T any] struct {
 	_      [16]byte
 
 	// The claim's holder owns this line, except sealed, which Seal sets, and
-	// finished, which producers read now and then.
+	// finished, which producers and Len read.
 	finished atomic.Uint64
 	consumer Consumer[T]
 	sealed   atomic.Pointer[successor[T]]
 	list     *node[T] // taken from the inbox and not yet consumed, oldest first
 	claim    Claim[T]
 
-	gate gate // belongs to the ready set while the mailbox is in it
-	_    [16]byte
+	// The claim's holder owns this line too; link in gate is the ready set's while
+	// the mailbox is in it.
+	gate  gate
+	fresh bool // the consumer's Begin is due
+	_     [23]byte
 }
 
 // successor is a consumer that waits to take over.
@@ -65,19 +68,19 @@ type successor[T any] struct{ consumer Consumer[T] }
 // first claim, right before the first message.
 func New[T any](p *Pool, c Consumer[T], l Limits) *Mailbox[T] {
 	invariant.Check(c != nil, "mailbox: New without a consumer")
-	m := &Mailbox[T]{pool: p, consumer: c, nodes: nodesOf[T](p)}
+	m := &Mailbox[T]{pool: p, consumer: c, fresh: true, nodes: nodesOf[T](p)}
 	m.budget.init(l)
 	m.inbox.init(&m.nodes.idle)
 	m.claim.m = m
-	m.claim.fresh = true
 	m.gate.init(m, p.ready.shard())
 	return m
 }
 
 // Push appends v, whose payload is bytes long, or returns ErrFull and takes
 // nothing. Admission check and enqueue are one step: a message that was admitted
-// is in the queue for good. What v refers to belongs to the consumer from then
-// on; after ErrFull it is still the caller's.
+// is in the queue for good, and no seal or end of the object gets in between.
+// What v refers to belongs to the consumer from then on; after ErrFull it is
+// still the caller's. bytes must not be negative.
 func (m *Mailbox[T]) Push(v T, bytes int) error {
 	cost := costOf(bytes)
 	if !m.budget.reserve(cost, &m.finished) {
@@ -104,7 +107,9 @@ func (m *Mailbox[T]) PushControl(v T) { m.push(v, costControl) }
 // Become of the turn it meets: the consumer named there never begins.
 func (m *Mailbox[T]) Seal(next Consumer[T]) {
 	invariant.Check(next != nil, "mailbox: Seal without a consumer")
-	m.sealed.Store(&successor[T]{next})
+	if m.sealed.Swap(&successor[T]{next}) != nil {
+		return // the marker of the seal before is on its way, and no claim has come
+	}
 	var none T
 	m.push(none, costMarker) // makes the mailbox ready, like any push
 }

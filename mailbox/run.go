@@ -8,50 +8,58 @@ func (m *Mailbox[T]) run(w *worker) {
 	m.claim.w = w
 	m.claim.number++
 	w.begin()
-	for !m.turns(w) { // a panic ended a turn; the claim goes on
+	for !m.turns(w) { // a panic ended a turn, not the claim
+		if w.turned() {
+			m.back()
+			return
+		}
 	}
 }
 
-// turns runs turns until the claim has ended; then the mailbox is not touched any
-// more, for the next worker may have it already. It returns false after a panic.
+// turns runs turns until the claim has ended. After that it does not touch the
+// mailbox, which the next worker may have already. It returns false after a panic.
 func (m *Mailbox[T]) turns(w *worker) (ended bool) {
+	var (
+		none T
+		turn uint64   // cost of the turn that runs
+		used spent[T] // lost to the collector after a panic
+		c    = &m.claim
+	)
 	defer func() {
 		if !ended {
-			m.broken(w, recover())
+			m.finish(turn)
+			m.broken(recover())
 		}
 	}()
-	c := &m.claim
-	idle := &m.nodes.idle
-	var used spent[T]
 	for {
 		if m.sealed.Load() != nil {
 			m.change()
 		}
-		if c.fresh {
-			c.fresh = false
+		if m.fresh {
+			m.fresh = false
 			m.consumer.Begin(c)
-			continue // Begin may name another consumer, and a seal may have come
+			continue // Begin may have named another consumer, and a seal may have come
 		}
 		n := m.list
 		if n == nil {
 			used.flush(m.nodes)
 			c.w = nil
-			if n = m.inbox.take(idle); n == nil {
+			if n = m.inbox.take(&m.nodes.idle); n == nil {
 				return true
 			}
 			c.w = w
 		}
 		m.list = n.next
 		v, cost := n.v, n.cost
-		var none T
-		n.v = none
+		n.v = none // a free node must not keep what it carried alive
 		used.add(n, m.nodes)
 		if cost == costMarker {
 			continue
 		}
-		c.cost = cost
+		turn = cost
 		m.consumer.Consume(c, v)
-		m.finish()
+		turn = 0
+		m.finish(cost)
 		if w.turned() {
 			used.flush(m.nodes)
 			m.back()
@@ -63,14 +71,13 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 // change lets the consumer that Seal named take over, under a new claim.
 func (m *Mailbox[T]) change() {
 	m.consumer = m.sealed.Swap(nil).consumer
-	m.claim.fresh = true
+	m.fresh = true
 	m.claim.number++
 }
 
-// finish gives back what the turn's message took from the budget, once.
-func (m *Mailbox[T]) finish() {
-	m.finished.Store(m.finished.Load() + m.claim.cost)
-	m.claim.cost = 0
+// finish gives back to the budget what the turn's message took from it.
+func (m *Mailbox[T]) finish(cost uint64) {
+	m.finished.Store(m.finished.Load() + cost) // has one writer
 }
 
 // back ends the claim. If anything is left, the mailbox goes to the end of the
@@ -83,16 +90,15 @@ func (m *Mailbox[T]) back() {
 }
 
 // broken ends a turn that did not return. The reason is the value of its panic,
-// or nil if the consumer called runtime.Goexit, which ends this worker: then the
+// or nil if the consumer called runtime.Goexit: that ends this worker, so the
 // mailbox goes to the ready set for another one.
-func (m *Mailbox[T]) broken(w *worker, reason any) {
-	if reason != nil && m.pool.cfg.OnPanic == nil {
-		panic(reason)
-	}
-	m.finish()
-	if reason == nil {
+func (m *Mailbox[T]) broken(reason any) {
+	switch {
+	case reason == nil:
 		m.back()
-		return
+	case m.pool.cfg.OnPanic == nil:
+		panic(reason)
+	default:
+		m.pool.cfg.OnPanic(reason, debug.Stack())
 	}
-	m.pool.cfg.OnPanic(reason, debug.Stack())
 }

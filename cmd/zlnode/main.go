@@ -56,7 +56,6 @@ func rootCommand() *cobra.Command {
 		Long: `zlnode is an engine for stateful, latency-critical servers: game shards, live
 rooms, order books. Programs embed it as a Go library; this tool shows it at work.`,
 		Example:       "  zlnode demo\n  zlnode demo --bots 200 --for 30s",
-		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

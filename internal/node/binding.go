@@ -27,6 +27,11 @@ type binding struct {
 	local *sessionConn // if the Session is at this node
 }
 
+// stands reports whether there is a binding. One whose link was lost is over.
+func (b *binding) stands() bool {
+	return b.key.gen != 0 && (b.key.link == nil || !b.key.link.gone.Load())
+}
+
 // register makes b the Actor's binding, in its turn. A binding of another
 // Session is replaced; what that one still sends is refused by its generation.
 func (t *turn) register(ref *ActorRef, b binding) *Error {
@@ -87,6 +92,8 @@ type sessionBinding struct {
 	gen  uint64
 	link *linkConn  // nil: the Actor is at this node
 	cell *actorCell // if it is
+
+	again bool // it is asked for under the generation of one that is published
 }
 
 // lost reports whether the way to the Actor is gone for good.
@@ -101,24 +108,29 @@ type sessionRoutes struct {
 var noRoutes = &sessionRoutes{}
 
 // bind binds the Actor that ref names to the Session. When it returns without
-// error, the Actor can push and packets are relayed. Binding the same
-// incarnation again does nothing.
+// error, the Actor can push and packets are relayed.
+//
+// Binding the same incarnation again asks its owner under the same generation:
+// that changes nothing if the binding still stands, and renews it if the Actor
+// was bound to another Session meanwhile, which nobody tells this one.
 func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
 	n := s.node
-	if !wire.ValidID(ref.ID) || !wire.ValidRID(ref.RID) || !wire.ValidID(ref.Mesh) || ref.ObjectGen == 0 || ref.Lifecycle == 0 || ref.OwnerGen == 0 {
+	if !exact(&ref) {
 		return fail(errkind.InvalidOperation, opBind, ref.ID, "the ref is not exact; take one from Create, Find or the actor itself")
 	}
-	routes := s.routes.Load()
-	if b := routes.byActor[ref.ID]; b != nil && b.ref == ref && !b.lost() {
-		return nil
-	}
-	if len(routes.byActor) >= bindingsMax {
+	b := &sessionBinding{ref: ref}
+	bound := s.routes.Load().byActor
+	switch known := bound[ref.ID]; {
+	case known != nil && known.ref == ref && !known.lost():
+		b.gen, b.again = known.gen, true
+	case known == nil && len(bound) >= bindingsMax:
 		return fail(errkind.CapacityExceeded, opBind, ref.ID, "the session has %d bindings already", bindingsMax)
+	default:
+		b.gen = n.bindings.Add(1)
 	}
 	ctx, cancel := n.bound(ctx, n.cfg.RequestTimeout)
 	defer cancel()
 	done := make(chan *Error, 1)
-	b := &sessionBinding{ref: ref, gen: n.bindings.Add(1)}
 	if n.isHere(&ref) {
 		s.bindHere(b, done)
 	} else if err := s.bindThere(ctx, b, done); err != nil {
@@ -136,6 +148,18 @@ func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
 		return err.of(opBind, ref.ID)
 	}
 	return nil
+}
+
+// exact reports whether ref has all its parts, each one a value that a peer
+// accepts: refs come from applications, and a record that breaks the format
+// would cost the link.
+func exact(ref *ActorRef) bool {
+	for _, gen := range []uint64{ref.ObjectGen, ref.Lifecycle, ref.OwnerGen} {
+		if gen == 0 || gen > wire.MaxGeneration {
+			return false
+		}
+	}
+	return wire.ValidID(ref.ID) && wire.ValidRID(ref.RID) && wire.ValidID(ref.Mesh)
 }
 
 // bindHere registers at an Actor of this node. The Session's side is published
@@ -182,7 +206,7 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 				s.unbind(b)
 				r.err = errSessionClosed
 			}
-		case r.err.Kind == errkind.DeadlineExceeded:
+		case r.err.Kind == errkind.DeadlineExceeded && !b.again:
 			s.unbind(b) // it may have been registered all the same
 		}
 		done <- r.err
@@ -194,7 +218,8 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 	return nil
 }
 
-// publish makes b a route of the Session, unless the Session is closed.
+// publish makes b a route of the Session, unless the Session is closed. One that
+// is bound again has its route and keeps its place.
 func (s *sessionConn) publish(b *sessionBinding) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,6 +227,9 @@ func (s *sessionConn) publish(b *sessionBinding) bool {
 		return false
 	}
 	old := s.routes.Load()
+	if known := old.byActor[b.ref.ID]; known != nil && known.gen == b.gen && known.link == b.link {
+		return true
+	}
 	next := &sessionRoutes{byActor: maps.Clone(old.byActor), byType: maps.Clone(old.byType)}
 	if next.byActor == nil {
 		next.byActor, next.byType = map[string]*sessionBinding{}, map[string]*sessionBinding{}
@@ -234,7 +262,7 @@ func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
 	}
 	b := &c.cell.binding
 	switch {
-	case b.key.gen == 0:
+	case !b.stands():
 		return errNotBound.of(op, id)
 	case b.local != nil:
 		if err := b.local.pushFrom(b.local.routes.Load().byActor[id], b.key, name, codec, meta, payload); err != nil {

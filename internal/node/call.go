@@ -70,14 +70,14 @@ func (a *actorCell) run(claim *mailbox.Claim[message], m message) {
 		if !ok {
 			err = fail(errkind.NotFound, "send", a.ref.ID, "type %q has no send handler %q", a.typ.Name, m.name)
 		} else {
-			err = a.guard(func() error { return h(c, a.instance, m.payload) })
+			err = guard(a.node, "actor", a.ref.ID, func() error { return h(c, a.instance, m.payload) })
 		}
 	default:
 		h, ok := a.typ.Requests[string(m.name)]
 		if !ok {
 			err = fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, m.name)
 		} else {
-			err = a.guard(func() (e error) { r, e = h(c, a.instance, m.payload); return e })
+			err = guard(a.node, "actor", a.ref.ID, func() (e error) { r, e = h(c, a.instance, m.payload); return e })
 		}
 	}
 	a.answer(&m, r, err)
@@ -105,19 +105,15 @@ func (a *actorCell) answer(m *message, r Reply, err *Error) {
 	}
 }
 
-// guard runs application code: its error gets a kind, its panic becomes an
-// InternalFailure.
-func (a *actorCell) guard(f func() error) (err *Error) {
-	return guard(a.node, "actor "+a.ref.ID, f)
-}
-
-func guard(n *Node, who string, f func() error) (err *Error) {
+// guard runs application code of an object: its error gets a kind, its panic
+// becomes an InternalFailure.
+func guard(n *Node, what, id string, f func() error) (err *Error) {
 	defer func() {
 		if v := recover(); v != nil {
 			n.counters.panics.Add(1)
-			n.log.Error().Str("in", clip(who)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
+			n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
 				Msg("application code panicked")
-			err = fail(errkind.InternalFailure, "", who, "the handler panicked")
+			err = fail(errkind.InternalFailure, "", id, "the handler panicked")
 		}
 	}()
 	if e := f(); e != nil {

@@ -87,7 +87,7 @@ func (n *Node) stage(ctx context.Context, cell *actorCell, request []byte) decis
 	decided := make(chan decision, 1)
 	n.tasks.Go(func() {
 		var a Admission
-		err := guard(n, "creation of actor "+cell.ref.ID, func() (e error) {
+		err := guard(n, "creation", cell.ref.ID, func() (e error) {
 			if cell.instance, e = cell.typ.Factory(&cell.context); e != nil || n.app.Entry.OnCreateActor == nil {
 				return e
 			}

@@ -245,13 +245,16 @@ func (l *linkConn) send(ctx context.Context, record *buf.Buf) *Error {
 	if taken, err := l.sendNow(record); taken {
 		return err
 	}
-	var err *Error
-	blocking(ctx, func() { err = l.waitForCredit(ctx, len(record.Bytes())) })
-	if err != nil {
+	if err := l.waitInTurn(ctx, len(record.Bytes())); err != nil {
 		record.Free()
 		return err
 	}
 	return l.sendPaid(record)
+}
+
+func (l *linkConn) waitInTurn(ctx context.Context, n int) (err *Error) {
+	blocking(ctx, func() { err = l.waitForCredit(ctx, n) })
+	return err
 }
 
 func (l *linkConn) waitForCredit(ctx context.Context, n int) *Error {

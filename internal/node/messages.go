@@ -171,7 +171,11 @@ func (n *Node) way(ctx context.Context, op, id string) (*route, *linkConn, *Erro
 			return nil, nil, errNoLink(op, id, r.ref.RID)
 		}
 	}
-	var err *Error
+	return n.askWay(ctx, op, id)
+}
+
+// askWay is way by the Store.
+func (n *Node) askWay(ctx context.Context, op, id string) (r *route, _ *linkConn, err *Error) {
 	blocking(ctx, func() { r, err = n.routes.read(ctx, op, id) })
 	switch {
 	case err != nil:
@@ -229,10 +233,14 @@ func (n *Node) askPeer(ctx context.Context, rid string, lifecycle uint64, deadli
 }
 
 // wait is await in a handler's turn or outside one.
-func (t *pendingTable) wait(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) (r result) {
+func (t *pendingTable) wait(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) result {
 	if turn := turnFrom(ctx); turn == nil || turn.gate == nil {
 		return t.await(ctx, w, corr, deadline)
 	}
+	return t.awaitInTurn(ctx, w, corr, deadline)
+}
+
+func (t *pendingTable) awaitInTurn(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) (r result) {
 	blocking(ctx, func() { r = t.await(ctx, w, corr, deadline) })
 	return r
 }

@@ -330,9 +330,10 @@ func ownerIDText(id store.OpID) string { return hex.EncodeToString(id[:]) }
 
 func sessionFrameSize(b []byte, frameMax int) (int, error) {
 	n, err := session.FrameSize(b, frameMax)
-	var d *session.DecodeError
-	if errors.As(err, &d) && d.Reason == session.ReasonTooLarge {
-		return n, errors.Join(engine.ErrFrameTooLarge, err)
+	if err != nil {
+		if d, ok := errors.AsType[*session.DecodeError](err); ok && d.Reason == session.ReasonTooLarge {
+			return n, errors.Join(engine.ErrFrameTooLarge, err)
+		}
 	}
 	return n, err
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync"
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
@@ -20,8 +21,11 @@ type clientRequest struct {
 	corrLen int    // < 0: no correlation id
 }
 
+var clientRequests = sync.Pool{New: func() any { return new(clientRequest) }}
+
 func newClientRequest(s *sessionConn, p *session.Packet) *clientRequest {
-	r := &clientRequest{session: s, seq: p.Seq, origin: p.Origin, corrLen: -1}
+	r := clientRequests.Get().(*clientRequest)
+	*r = clientRequest{session: s, seq: p.Seq, origin: p.Origin, corrLen: -1, echo: r.echo[:0]}
 	if len(p.Correlation) > 0 {
 		r.corrLen = len(p.Correlation)
 		r.echo = append(r.echo, p.Correlation...)
@@ -42,10 +46,12 @@ func (r *clientRequest) complete(res result) {
 	}
 	if res.err != nil {
 		r.session.writeError(&p, res.err)
-		return
+	} else {
+		_ = r.session.write(&p) // if it cannot be written the session is over
+		res.owner.Free()
 	}
-	_ = r.session.write(&p) // if it cannot be written the session is over
-	res.owner.Free()
+	r.session = nil
+	clientRequests.Put(r)
 }
 
 // relay sends a packet to the Actor of that type without waiting, and reports
@@ -53,7 +59,7 @@ func (r *clientRequest) complete(res result) {
 // and the packet must wait in the Session's turn. Loop only.
 func (s *sessionConn) relay(p *session.Packet, typ string, owner *buf.Buf) (done bool) {
 	b := s.routes.Load().byType[typ]
-	if err := s.relayable(b, typ); err != nil {
+	if err := relayable(b, typ, p); err != nil {
 		s.refuse(p, err)
 		return true
 	}
@@ -82,7 +88,7 @@ func (s *sessionConn) relay(p *session.Packet, typ string, owner *buf.Buf) (done
 // send timeout.
 func (s *sessionConn) relayWaiting(ctx context.Context, p *session.Packet, typ string, owner *buf.Buf) {
 	b := s.routes.Load().byType[typ]
-	if err := s.relayable(b, typ); err != nil {
+	if err := relayable(b, typ, p); err != nil {
 		s.refuse(p, err)
 		return
 	}
@@ -98,14 +104,15 @@ func (s *sessionConn) relayWaiting(ctx context.Context, p *session.Packet, typ s
 	s.relayed(b, p, corr, b.link.send(ctx, record))
 }
 
-func (s *sessionConn) relayable(b *sessionBinding, typ string) *Error {
+// relayable refuses what no Actor of that type may get through b, wherever it is.
+func relayable(b *sessionBinding, typ string, p *session.Packet) *Error {
 	switch {
 	case b == nil:
 		return fail(errkind.InvalidOperation, "relay", "", "no actor of type %q is bound to the session", typ)
 	case b.lost():
 		return fail(errkind.Unavailable, "relay", b.ref.ID, "the link to its node was lost; bind the actor again")
 	}
-	return nil
+	return checkSizes("relay", b.ref.ID, p.Meta, p.Payload)
 }
 
 // relayed ends a packet whose record could not be queued.
@@ -123,9 +130,6 @@ func (s *sessionConn) relayed(b *sessionBinding, p *session.Packet, corr uint64,
 // relayRecord makes the record for a remote Actor. A request is registered
 // before it is sent.
 func (s *sessionConn) relayRecord(b *sessionBinding, p *session.Packet) (*buf.Buf, uint64, *Error) {
-	if err := checkSizes("relay", b.ref.ID, p.Meta, p.Payload); err != nil {
-		return nil, 0, err
-	}
 	rec := wire.SessionPacket{
 		ID: []byte(b.ref.ID), ObjGen: b.ref.ObjectGen, Session: s.id, BindingGen: b.gen,
 		Name: p.Name, Codec: uint8(p.Codec), Metadata: p.Meta, Payload: p.Payload,

@@ -114,13 +114,12 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], p packet) {
 // first.
 func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 	t := s.port.typ
-	who := "session type " + t.Name
 	send, request := t.Sends[string(p.Name)], t.Requests[string(p.Name)]
 	if p.Kind == session.KindRequest && request == nil || p.Kind == session.KindSend && send == nil {
-		return r, fail(errkind.NotFound, "", who, "no handler for packet %q", p.Name)
+		return r, fail(errkind.NotFound, "", t.Name, "no handler for packet %q", p.Name)
 	}
 	if !s.started {
-		err = guard(s.node, who, func() (e error) {
+		err = guard(s.node, "session type", t.Name, func() (e error) {
 			s.instance, e = t.Factory(&s.context)
 			return e
 		})
@@ -129,7 +128,7 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 		}
 		s.started = true
 	}
-	err = guard(s.node, who, func() (e error) {
+	err = guard(s.node, "session type", t.Name, func() (e error) {
 		if p.Kind == session.KindRequest {
 			r, e = request(c, s.instance, p.Payload)
 			return e
@@ -142,7 +141,7 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 // ended runs the application's part of the Session's end.
 func (s *sessionConn) ended(reason string) {
 	if s.started && s.port.typ.OnClose != nil {
-		_ = guard(s.node, "session type "+s.port.typ.Name, func() error {
+		_ = guard(s.node, "session type", s.port.typ.Name, func() error {
 			s.port.typ.OnClose(&s.context, s.instance, reason)
 			return nil
 		}) // a panic was counted and logged; nobody waits for the result

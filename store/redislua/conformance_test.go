@@ -19,21 +19,18 @@ import (
 // req: CR-07 CR-08 (Finish/RejectedAndFailedLeaveNoRow; the Store's part)
 // req: CR-09 (Reserve/FixesWhatTheCreationIsAbout; the Store's part)
 func TestStoreConforms(t *testing.T) {
-	t.Run("Embedded", func(t *testing.T) { conform(t, embeddedRedis(t).URL(), "") })
-	t.Run("ClusterClient", func(t *testing.T) { conform(t, embeddedRedis(t).URL(), "?cluster=true") })
-	t.Run("Real", func(t *testing.T) { conform(t, realRedis(t), "") })
-}
-
-func conform(t *testing.T, url, params string) {
-	storetest.Run(t, func(t *testing.T) store.Store {
-		raw := rawClient(t, url)
-		s := openStore(t, url+params)
-		s.prepare = onlyDeclaredKeys(t, &s.keys)
-		t.Cleanup(func() {
-			audit(t, raw, &s.keys)
-			wipe(t, raw, &s.keys)
+	onBoth(t, func(t *testing.T, url string) {
+		storetest.Run(t, func(t *testing.T) store.Store {
+			raw := rawClient(t, url)
+			s := openStore(t, url)
+			s.prepare = onlyDeclaredKeys(t, &s.keys)
+			s.page = page{nodes: 7, bytes: 2000} // several pages for a few nodes
+			t.Cleanup(func() {
+				audit(t, raw, &s.keys)
+				wipe(t, raw, &s.keys)
+			})
+			return s
 		})
-		return s
 	})
 }
 

@@ -11,10 +11,12 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
+// page bounds what Redis gathers of a list in one go, while all others wait.
+type page struct{ nodes, bytes int }
+
+var pageMax = page{nodes: 1000, bytes: 4 << 20}
+
 const (
-	// Bounds of one page of a list: what Redis gathers in one go while all others wait.
-	pageNodesMax = 1000
-	pageBytesMax = 4 << 20
 	// listTriesMax bounds how often a list starts over because it changed meanwhile.
 	// A list takes milliseconds and changes come with starts, ends and state changes
 	// of nodes: more than a few in a row mean that the next one would not help.
@@ -89,7 +91,7 @@ func (s *Store) listOnce(ctx context.Context, since uint64) (list store.NodeList
 			list.Nodes = append(list.Nodes, nodes...)
 			page = page[done:]
 		}
-		if len(rids) < pageNodesMax {
+		if len(rids) < s.page.nodes {
 			break
 		}
 		var at uint64
@@ -108,7 +110,7 @@ func (s *Store) indexPage(ctx context.Context, known uint64, behind string) (cha
 		word = decimal(known)
 	}
 	k := &s.keys
-	a, err := s.run(ctx, lua.NodeIndex, []string{k.change, k.nodes}, word, behind, strconv.Itoa(pageNodesMax))
+	a, err := s.run(ctx, lua.NodeIndex, []string{k.change, k.nodes}, word, behind, strconv.Itoa(s.page.nodes))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -126,7 +128,7 @@ func (s *Store) nodePage(ctx context.Context, rids []string) (change uint64, don
 	for _, rid := range rids {
 		keys = append(keys, k.node(rid))
 	}
-	a, err := s.run(ctx, lua.NodePage, keys, append([]string{strconv.Itoa(pageBytesMax)}, rids...)...)
+	a, err := s.run(ctx, lua.NodePage, keys, append([]string{strconv.Itoa(s.page.bytes)}, rids...)...)
 	if err != nil {
 		return 0, 0, nil, err
 	}

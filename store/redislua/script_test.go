@@ -2,9 +2,12 @@ package redislua
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/zlnode/zlnode/scripts/lua"
 	"github.com/zlnode/zlnode/store"
@@ -185,4 +188,62 @@ func TestRecordsThatNoScriptWroteAreCorrupt(t *testing.T) {
 			t.Errorf("ListNodes = %+v, %v; want ErrCorrupt", l, err)
 		}
 	})
+}
+
+func TestListOfMoreNodesThanAPageTakes(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		const n = 2100
+		raw := rawClient(t, url)
+		s := openStore(t, url)
+		t.Cleanup(func() { wipe(t, raw, &s.keys) })
+		encoded := `{"rid":"%s","lifecycle":"1","revision":"1","appVersion":"` + strings.Repeat("x", 3000) + `"}` // 6.3 MB in all
+		pipe := raw.Pipeline()
+		for i := range n {
+			rid := fmt.Sprintf("node-%04d", i)
+			pipe.ZAdd(within(t), s.keys.nodes, redis.Z{Member: rid})
+			pipe.HSet(within(t), s.keys.node(rid), "encoded", fmt.Sprintf(encoded, rid), "lifecycle", "1", "owner", "o")
+		}
+		if _, err := pipe.Exec(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.ListNodes(within(t), 0)
+		if err != nil || len(l.Nodes) != n {
+			t.Fatalf("listed %d nodes, %v; want %d", len(l.Nodes), err, n)
+		}
+		for i, d := range l.Nodes {
+			if want := fmt.Sprintf("node-%04d", i); d.RID != want {
+				t.Fatalf("node %d is %s; want %s", i, d.RID, want)
+			}
+		}
+	})
+}
+
+// TestClusterClientDoesEveryOperation: the ways of a ClusterClient through every script.
+func TestClusterClientDoesEveryOperation(t *testing.T) {
+	s := newScene(t, openStore(t, embeddedRedis(t).URL()+"?cluster=true"))
+	a, op := s.create("player-1")
+	if got, found, err := s.ReadActor(within(t), "player-1"); err != nil || !found || got.Version != a.Version {
+		t.Errorf("ReadActor = %+v, %v, %v", got, found, err)
+	}
+	if got, found, err := s.ReadTerminal(within(t), op); err != nil || !found || got.Result != store.Created {
+		t.Errorf("ReadTerminal = %+v, %v, %v", got, found, err)
+	}
+	if l, err := s.ListNodes(within(t), 0); err != nil || len(l.Nodes) != 1 || l.Nodes[0].Actors != 1 {
+		t.Errorf("ListNodes = %+v, %v", l, err)
+	}
+	if c, err := s.DeleteActor(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
+		t.Errorf("DeleteActor = %+v, %v", c, err)
+	}
+	if r, err := s.RenewLease(within(t), s.lease, time.Hour); err != nil || r.Reason != store.Applied {
+		t.Errorf("RenewLease = %+v, %v", r, err)
+	}
+	if reason, err := s.RemoveNode(within(t), s.lease); err != nil || reason != store.Applied {
+		t.Errorf("RemoveNode = %v, %v", reason, err)
+	}
+	if reason, err := s.ReleaseLease(within(t), s.lease); err != nil || reason != store.Applied {
+		t.Errorf("ReleaseLease = %v, %v", reason, err)
+	}
+	if err := s.Ping(within(t)); err != nil {
+		t.Error(err)
+	}
 }

@@ -19,6 +19,7 @@ type Store struct {
 	server  server
 	keys    keys
 	nonces  *nonces
+	page    page // pageMax; tests take smaller ones
 
 	alive    context.Context // ends with Close; dials end with it
 	endAlive context.CancelFunc
@@ -48,7 +49,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, server: server, keys: newKeys(o.Namespace), nonces: newNonces()}
+	s := &Store{options: o, server: server, keys: newKeys(o.Namespace), nonces: newNonces(), page: pageMax}
 	s.alive, s.endAlive = context.WithCancel(context.Background())
 	s.mu.client = server.client(o, s.alive)
 	if err := s.Ping(ctx); err != nil {

@@ -75,8 +75,8 @@ func (w *world) getOrCreate(id string, p process, factory func() store.Result) (
 func churn(w *world) {
 	nodes := []process{w.server("node-a", limit(3)), w.server("node-b", limit(4))}
 	ids := []string{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"}
-	together(16, func(i int) {
-		for n := range 20 {
+	together(10, func(i int) {
+		for n := range 15 {
 			p := nodes[(i+n)%2]
 			r := request(ids[(i*7+n)%len(ids)], p)
 			c, err := w.s.ReserveActor(w.ctx(), r)

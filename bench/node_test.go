@@ -1,0 +1,248 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/session"
+	"github.com/zlnode/zlnode/store/redislua"
+)
+
+type echo struct{}
+
+// startNodes starts servers and a client node on an embedded store; every node
+// has a session port. Every Actor of type "echo" returns what it gets.
+func startNodes(b *testing.B, servers int) (client *zlnode.Node) {
+	b.Helper()
+	e, err := redislua.StartEmbedded("")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(e.Close)
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	defer cancel()
+	start := func(role zlnode.Role, rid string) *zlnode.Node {
+		n, err := zlnode.Start(ctx, zlnode.Config{
+			RID: rid, Role: role, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0", StoreURL: e.URL(),
+			Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "client"}},
+		}, echoApp())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = n.Shutdown(context.Background()) })
+		return n
+	}
+	if servers == 0 {
+		return start(zlnode.RoleServer, "alone")
+	}
+	for i := range servers {
+		start(zlnode.RoleServer, fmt.Sprint("server-", i))
+	}
+	n := start(zlnode.RoleClient, "z-client")
+	if err := n.WaitPeers(ctx, servers); err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+func echoApp() *zlnode.App {
+	app := zlnode.NewApp()
+	actor := zlnode.DefineActor(app, "echo", func(*zlnode.ActorContext) (*echo, error) { return &echo{}, nil }, zlnode.DisableRelocation)
+	zlnode.OnRequestRaw(actor, "echo", func(_ *zlnode.ActorCall, _ *echo, payload []byte) ([]byte, error) { return payload, nil })
+	zlnode.OnSendRaw(actor, "drop", func(*zlnode.ActorCall, *echo, []byte) error { return nil })
+	client := zlnode.DefineSession(app, "client", func(*zlnode.SessionContext) (*echo, error) { return &echo{}, nil })
+	zlnode.OnPacketRequest(client, "login", func(c *zlnode.SessionCall, _ *echo, id string) (bool, error) {
+		r, err := c.Node().GetOrCreateActor(c, zlnode.CreateActor{ID: id, Type: "echo"})
+		if err != nil {
+			return false, err
+		}
+		return true, c.Bind(r.Ref)
+	})
+	zlnode.Relay(client, "echo", "echo")
+	return app
+}
+
+// requestFrame is a STREAM request with a payload of that size.
+func requestFrame(b *testing.B, name string, codec session.Codec, payload []byte) []byte {
+	b.Helper()
+	frame, err := session.Append(nil, &session.Packet{Kind: session.KindRequest, Codec: codec, Seq: 1, Name: []byte(name), Payload: payload})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return frame
+}
+
+func dial(b *testing.B, addr string, n int) []net.Conn {
+	b.Helper()
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = c.Close() })
+		conns[i] = c
+	}
+	return conns
+}
+
+// BenchmarkSessionEcho is a client's request to an Actor and its reply: on bare
+// gnet (the same bytes, no Actor), with the Actor on the gateway, and on another
+// node.
+func BenchmarkSessionEcho(b *testing.B) {
+	for _, size := range []int{64, 1024} {
+		frame := requestFrame(b, "echo", session.CodecRaw, make([]byte, size))
+		for _, conns := range []int{1, 64} {
+			kind := func(name string) string { return fmt.Sprintf("%s/%dB/%dconns", name, size, conns) }
+			b.Run(kind("bare"), func(b *testing.B) {
+				pingPong(b, dial(b, startBare(b), conns), frame)
+			})
+			for name, servers := range map[string]int{"here": 0, "there": 1} {
+				b.Run(kind(name), func(b *testing.B) {
+					node := startNodes(b, servers)
+					all := dial(b, node.SessionAddrs()[0].String(), conns)
+					for i, c := range all {
+						login := requestFrame(b, "login", session.CodecJSON, fmt.Appendf(nil, `"echo-%d"`, i))
+						if _, err := c.Write(login); err != nil {
+							b.Fatal(err)
+						}
+						readFrame(b, c)
+					}
+					pingPong(b, all, frame)
+				})
+			}
+		}
+	}
+}
+
+func readFrame(b *testing.B, c net.Conn) {
+	b.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	head := make([]byte, 6)
+	for got := 0; got < 6; {
+		n, err := c.Read(head[got:])
+		if err != nil {
+			b.Fatal(err)
+		}
+		got += n
+	}
+	rest := make([]byte, frameSize(head)-6)
+	for got := 0; got < len(rest); {
+		n, err := c.Read(rest[got:])
+		if err != nil {
+			b.Fatal(err)
+		}
+		got += n
+	}
+	_ = c.SetReadDeadline(time.Time{})
+}
+
+// BenchmarkRemoteRequest is a raw request from one node to an Actor of another
+// and its reply, beside a bare gnet echo of as many bytes with one connection
+// per caller.
+func BenchmarkRemoteRequest(b *testing.B) {
+	for _, size := range []int{64, 1024} {
+		for _, callers := range []int{1, 64} {
+			kind := func(name string) string { return fmt.Sprintf("%s/%dB/%dcallers", name, size, callers) }
+			b.Run(kind("bare"), func(b *testing.B) {
+				pingPong(b, dial(b, startBare(b), callers), requestFrame(b, "echo", session.CodecRaw, make([]byte, size)))
+			})
+			b.Run(kind("node"), func(b *testing.B) {
+				node := startNodes(b, 1)
+				actors := createEchoes(b, node, 16)
+				run(b, callers, size, func(i int, payload []byte) error {
+					r, err := actors[i%len(actors)].RequestRaw(b.Context(), "echo", payload)
+					if err == nil {
+						r.Release()
+					}
+					return err
+				})
+			})
+		}
+	}
+}
+
+// BenchmarkLocalSend is a raw one-way message within a node, from the call to the
+// Actor's queue.
+func BenchmarkLocalSend(b *testing.B) {
+	for _, callers := range []int{1, 4} {
+		b.Run(fmt.Sprintf("64B/%dcallers", callers), func(b *testing.B) {
+			node := startNodes(b, 0)
+			actors := createEchoes(b, node, 16)
+			run(b, callers, 64, func(i int, payload []byte) error {
+				return sendUntilTaken(b, actors[i%len(actors)], payload)
+			})
+		})
+	}
+}
+
+// BenchmarkRemoteSend is a raw one-way message to another node, paced by its
+// credits.
+func BenchmarkRemoteSend(b *testing.B) {
+	for _, callers := range []int{1, 4} {
+		b.Run(fmt.Sprintf("64B/%dcallers", callers), func(b *testing.B) {
+			node := startNodes(b, 1)
+			actors := createEchoes(b, node, 16)
+			run(b, callers, 64, func(i int, payload []byte) error {
+				return sendUntilTaken(b, actors[i%len(actors)], payload)
+			})
+			if d := node.Stats().Dropped; d > 0 {
+				b.Logf("%d messages dropped", d)
+			}
+		})
+	}
+}
+
+func createEchoes(b *testing.B, node *zlnode.Node, n int) []zlnode.ActorAddr {
+	b.Helper()
+	actors := make([]zlnode.ActorAddr, n)
+	for i := range actors {
+		id := fmt.Sprint("echo-", i)
+		if _, err := node.GetOrCreateActor(b.Context(), zlnode.CreateActor{ID: id, Type: "echo"}); err != nil {
+			b.Fatal(err)
+		}
+		actors[i] = node.Actor(id)
+	}
+	return actors
+}
+
+// sendUntilTaken repeats a send that a full queue refused.
+func sendUntilTaken(b *testing.B, a zlnode.ActorAddr, payload []byte) error {
+	for {
+		err := a.SendRaw(b.Context(), "drop", payload)
+		if err == nil || zlnode.KindOf(err) != zlnode.CapacityExceeded {
+			return err
+		}
+	}
+}
+
+// run makes b.N calls from that many goroutines.
+func run(b *testing.B, callers, size int, call func(i int, payload []byte) error) {
+	b.Helper()
+	b.ReportAllocs()
+	b.SetBytes(int64(size))
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for c := range callers {
+		n := b.N / callers
+		if c < b.N%callers {
+			n++
+		}
+		wg.Go(func() {
+			payload := make([]byte, size)
+			for i := range n {
+				if err := call(c+i, payload); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestNodesEndWithADemoThatIsKilled(t *testing.T) {
+	p := start(t, build(t), "demo", "--for", "60s", "--bots", "5", "--json", "--verbose")
+	var nodes []int
+	for range 1 + objectNodes {
+		pid, err := strconv.Atoi(p.awaitLine(`^node .* pid (\d+) .*up$`)[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		nodes = append(nodes, fd)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait() // that it was killed
+	for _, fd := range nodes {
+		awaitExit(t, fd)
+	}
+}
+
+// awaitExit waits for the end of the process that fd refers to.
+func awaitExit(t *testing.T, fd int) {
+	t.Helper()
+	for {
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			t.Fatal(err)
+		case ready == 0:
+			t.Fatal("a node outlives the demo")
+		default:
+			return
+		}
+	}
+}

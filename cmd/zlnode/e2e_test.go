@@ -1,0 +1,288 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/zlnode/zlnode/store/redislua"
+)
+
+// TestTheBuiltProgram builds the program once, with the race detector and the
+// tags of this test, and uses it as its users do.
+func TestTheBuiltProgram(t *testing.T) {
+	exe := build(t)
+	for name, test := range map[string]func(t *testing.T, exe string){
+		"the demo verifies every message on its own store":  verifiesOnTheEmbeddedStore,
+		"the demo verifies every message on a redis-server": verifiesOnRedis,
+		"the demo survives the death of an object node":     survivesAnObjectNode,
+		"the demo tells that the gateway is dead":           tellsThatTheGatewayIsDead,
+		"the demo names a store that does not answer":       namesADeadStore,
+		"the demo ends early at Ctrl-C with its result":     endsEarlyWithItsResult,
+		"the demo writes lines where there is no terminal":  writesLines,
+		"a node process ends with its input":                nodeEndsWithItsInput,
+		"a node process ends in order at SIGTERM":           nodeEndsAtSIGTERM,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, exe)
+		})
+	}
+}
+
+func build(t *testing.T) (exe string) {
+	t.Helper()
+	exe = filepath.Join(t.TempDir(), "zlnode")
+	args := []string{"build", "-buildvcs=false", "-o", exe}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-race" || s.Key == "-tags" {
+				args = append(args, s.Key+"="+s.Value)
+			}
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", append(args, ".")...).CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
+	return exe
+}
+
+// program is a running zlnode, alone in a process group with what it starts.
+type program struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout bytes.Buffer
+	stderr *bufio.Scanner
+	said   []string // on stderr
+}
+
+func start(t *testing.T, exe string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, cmd: exec.CommandContext(within(t), exe, args...)}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.Stdout = &p.stdout
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stderr = bufio.NewScanner(stderr)
+	p.stderr.Buffer(nil, 1<<20)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// awaitLine reads stderr up to a line that matches and returns its groups.
+func (p *program) awaitLine(pattern string) []string {
+	p.t.Helper()
+	re := regexp.MustCompile(pattern)
+	for p.stderr.Scan() {
+		p.said = append(p.said, p.stderr.Text())
+		if m := re.FindStringSubmatch(p.stderr.Text()); m != nil {
+			return m
+		}
+	}
+	p.t.Fatalf("it did not write %q to standard error, but\n%s", pattern, strings.Join(p.said, "\n"))
+	return nil
+}
+
+// end waits for the end, checks that no process is left, and returns the exit
+// status.
+func (p *program) end() int {
+	p.t.Helper()
+	for p.stderr.Scan() {
+		p.said = append(p.said, p.stderr.Text())
+	}
+	if err := p.cmd.Wait(); err != nil {
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+			p.t.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(-p.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
+		p.t.Errorf("a process of the demo is left: %v", err)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// verdict ends the program and returns the one object that it printed.
+func (p *program) verdict() (v verdict) {
+	p.t.Helper()
+	status := p.end()
+	d := json.NewDecoder(&p.stdout)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		p.t.Fatalf("status %d, output is not the JSON that is wanted: %v\n%s", status, err, strings.Join(p.said, "\n"))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		p.t.Error("more than one object on standard output")
+	}
+	if v.OK != (status == 0) {
+		p.t.Errorf("ok is %v and the exit status %d", v.OK, status)
+	}
+	if !v.OK || v.Errors+v.Lost+v.Duplicated+v.Reordered != 0 {
+		p.t.Errorf("%+v\n%s", v, strings.Join(p.said, "\n"))
+	}
+	return v
+}
+
+func verifiesOnTheEmbeddedStore(t *testing.T, exe string) {
+	verifies(t, start(t, exe, "demo", "--for", "3s", "--bots", "20", "--json"))
+}
+
+func verifiesOnRedis(t *testing.T, exe string) {
+	url := os.Getenv("ZLNODE_TEST_REDIS")
+	if url == "" {
+		t.Skip("needs a redis-server: set ZLNODE_TEST_REDIS to its host:port or URL")
+	}
+	if !strings.Contains(url, "://") {
+		url = "redis://" + url
+	}
+	verifies(t, start(t, exe, "demo", "--for", "3s", "--bots", "20", "--json", "--store", url))
+}
+
+func verifies(t *testing.T, p *program) {
+	v := p.verdict()
+	if v.Unavailable != 0 || v.Requests == 0 || v.Pushes < v.Requests || v.P50US <= 0 || v.P99US < v.P50US || v.RPS <= 0 {
+		t.Errorf("%+v", v)
+	}
+	if len(p.said) > 0 {
+		t.Errorf("it wrote to standard error:\n%s", strings.Join(p.said, "\n"))
+	}
+}
+
+// killWhilePlaying starts a demo and kills one of its nodes when messages flow.
+func killWhilePlaying(t *testing.T, exe, node, duration string) *program {
+	t.Helper()
+	p := start(t, exe, "demo", "--for", duration, "--bots", "20", "--json", "--verbose")
+	pid, err := strconv.Atoi(p.awaitLine(`^node ` + node + ` .* pid (\d+) .*up$`)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.awaitLine(`bots 20 of 20 .*request p50 \d`)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitLine(`^node ` + node + ` .*down \(killed\)$`)
+	return p
+}
+
+func survivesAnObjectNode(t *testing.T, exe string) {
+	p := killWhilePlaying(t, exe, "objects-1", "4s")
+	p.awaitLine(`bots [1-9]\d* of 20 .*unavailable [1-9]`) // the others play on
+	if v := p.verdict(); v.Unavailable == 0 || v.Unavailable > 20 {
+		t.Errorf("%d of 20 bots are unavailable", v.Unavailable)
+	}
+}
+
+// The play would last a minute: no bot is left, and so it ends at once.
+func tellsThatTheGatewayIsDead(t *testing.T, exe string) {
+	p := killWhilePlaying(t, exe, "gateway", "60s")
+	if v := p.verdict(); v.Unavailable != 20 {
+		t.Errorf("%d of 20 bots are unavailable", v.Unavailable)
+	}
+}
+
+func namesADeadStore(t *testing.T, exe string) {
+	// A port that was free a moment ago, and that nothing listens on.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, exe, "demo", "--store", "redis://user:secret@"+addr)
+	status := p.end()
+	said := strings.Join(p.said, "\n")
+	if status != 1 || len(p.said) != 1 || !strings.HasPrefix(said, "zlnode: ") || !strings.Contains(said, addr) || strings.Contains(said, "secret") {
+		t.Errorf("status %d, standard error:\n%s", status, said)
+	}
+	if p.stdout.Len() > 0 {
+		t.Errorf("output %q", p.stdout.String())
+	}
+}
+
+func endsEarlyWithItsResult(t *testing.T, exe string) {
+	p := start(t, exe, "demo", "--for", "60s", "--bots", "5", "--json", "--verbose")
+	p.awaitLine(`bots 5 of 5 .*request p50 \d`)
+	// As a terminal does: to all processes of the group.
+	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if v := p.verdict(); v.Requests == 0 || v.Unavailable != 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func writesLines(t *testing.T, exe string) {
+	p := start(t, exe, "demo", "--for", "1200ms", "--bots", "5", "--moves", "0")
+	status := p.end()
+	out := p.stdout.String()
+	for _, want := range []string{"node gateway ", "node objects-2 ", "bots 5 of 5", "\nok: ", "lost 0   duplicated 0   reordered 0   errors 0   unavailable 0"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in the output:\n%s", want, out)
+		}
+	}
+	if status != 0 || strings.Contains(out, "\x1b") {
+		t.Errorf("status %d, output %q", status, out)
+	}
+}
+
+// startGateway starts a node process as the demo does, and waits until it serves.
+func startGateway(t *testing.T, exe string) *nodeProc {
+	t.Helper()
+	redis, err := redislua.StartEmbedded("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	p, err := startNode(exe, nodeSettings{RID: "gateway", Role: roleGateway, Store: redis.URL(), MeshKey: make([]byte, meshKeyBytes)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		p.stop(ctx)
+	})
+	if err := p.awaitReady(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func nodeEndsWithItsInput(t *testing.T, exe string) {
+	p := startGateway(t, exe)
+	p.stop(within(t))
+	if fate, text := p.fate(); fate != fateStopped {
+		t.Errorf("fate %d, %s", fate, text)
+	}
+}
+
+func nodeEndsAtSIGTERM(t *testing.T, exe string) {
+	p := startGateway(t, exe)
+	if err := syscall.Kill(p.pid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, p)
+	if fate, text := p.fate(); fate != fateKilled || text != "down (stopped in order by SIGTERM)" {
+		t.Errorf("fate %d, %s", fate, text)
+	}
+}

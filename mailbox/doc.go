@@ -1,0 +1,57 @@
+// Package mailbox is the one concurrent primitive of the engine: execution gates
+// with lock-free queues, and the workers that run them.
+//
+// # The idea
+//
+// A Mailbox takes messages from any goroutine and gives them to its Consumer, one
+// at a time and in order. It has no goroutine of its own. A mailbox that gets its
+// first message enters the ready set of its Pool; a worker that takes it out of
+// there holds the exclusive Claim, runs turns for a time budget, and then either
+// lets the mailbox go idle or puts it back at the end. Readiness is a state of
+// the mailbox and not a signal, so it cannot be lost together with a wake-up.
+//
+// Who consumes may change: by Claim.Become from inside a turn, or by Seal from
+// outside. An object that moves away is sealed by the mover, which thereby becomes
+// the mailbox's consumer: what is queued then is the work to save, what comes
+// later is the hold, and after the move the same consumer forwards. Producers
+// notice nothing and are never stopped. An object that ends becomes a consumer
+// that refuses; a mailbox has no Close.
+//
+// # Blocking
+//
+// A consumer that waits stops its own mailbox only. If it says so, by
+// Claim.Blocking, its worker's place is lent to another worker at once. If it
+// does not, a monitor lends the place after 2 ms, if mailboxes wait. Workers that
+// are more than there are places end when their claim has.
+//
+// # Bounds
+//
+//	messages of a mailbox   Limits; Push answers ErrFull and takes nothing
+//	control messages        the number that the framework has in use per object
+//	ready set               one entry per mailbox, part of the mailbox
+//	time of a claim         Config.TimeBudget, checked between turns
+//	workers                 Config.MaxWorkers; beyond, ready mailboxes wait
+//
+// # Goroutines
+//
+//	goroutine  count                      owns                     may block on      must never
+//	worker     up to Config.MaxWorkers    the claim of a mailbox   application code  wait for another mailbox's turn
+//	                                                                                 without Claim.Blocking
+//	monitor    1 per Pool                 its notes on the places  a timer           run consumers
+//
+// # What the caller must do
+//
+//   - Use a Claim only inside the call that got it, on that goroutine.
+//   - Give back, in Consume, what a message refers to, such as buffers; after
+//     ErrFull too, since the message was not taken.
+//   - Bound the control messages.
+//   - Close the Pool last, when the mailboxes are empty: what is queued then stays
+//     in them.
+//
+// # What it costs
+//
+// A push and its turn allocate nothing in the steady state: queue nodes are
+// pooled, and used ones go back to the producers in chains. An idle mailbox is 192
+// bytes. Figures are those of BenchmarkPushConsume, BenchmarkPingPong and
+// BenchmarkIdleMailbox.
+package mailbox

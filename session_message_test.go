@@ -1,0 +1,395 @@
+package zlnode_test
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/client"
+	"github.com/zlnode/zlnode/session"
+)
+
+func TestEachOfManyRelayedRequestsGetsItsOwnReply(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		p := s.dial(t)
+		p.login("a")
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() {
+				want := fmt.Sprint("nonce ", i)
+				m, err := p.Request(s.ctx, "echo", []byte(want))
+				if err != nil {
+					t.Errorf("request %d: %v", i, err)
+				} else if string(m.Payload) != want {
+					t.Errorf("request %d got %q", i, m.Payload)
+				}
+			})
+		}
+		wg.Wait()
+		if st := p.Stats(); st.LateReplies != 0 {
+			t.Errorf("%d replies for nobody", st.LateReplies)
+		}
+	})
+}
+
+func TestPushesArriveInTheOrderOfTheActor(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		p := s.dial(t)
+		p.login("a")
+		const each, turns = 50, 40
+		for i := range turns { // by the client and by others in turn
+			ask := p.ask
+			if i%2 == 1 {
+				ask = func(packet string, q any) (int, error) { return s.ask("a", packet, q) }
+			}
+			if n, err := ask("tick", each); err != nil || n != (i+1)*each {
+				t.Fatalf("turn %d: %d %v", i, n, err)
+			}
+		}
+		for want := range each * turns {
+			if got := pushed[int](p, "tick"); got != want {
+				t.Fatalf("push %d came at place %d", got, want)
+			}
+		}
+	})
+}
+
+// A client that does not wait for its login pushes the Actor to answer in the
+// very first message behind it.
+func TestAPushInTheFirstRelayedMessageArrives(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		var wg sync.WaitGroup
+		for i := range 50 {
+			c := s.stream(t)
+			wg.Go(func() {
+				id := fmt.Sprint("a", i)
+				c.write(request(1, "login", `{"ID":"`+id+`"}`), send("greet", `""`))
+				if p := c.answer(1); p.Kind != session.KindResponse {
+					t.Errorf("login %d: %s", i, p.Payload)
+				}
+				if p := c.read(); string(p.Name) != "welcome" || string(p.Payload) != `"`+id+`"` {
+					t.Errorf("push %d is %q %q", i, p.Name, p.Payload)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// Others make the Actor push while a client is being bound to it. Each push is
+// refused or arrives.
+func TestAPushWhileBindingIsRefusedOrArrives(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		for round := range 10 {
+			ref := s.create(fmt.Sprint("a", round))
+			p := s.dial(t)
+			accepted := make(chan int)
+			bound := make(chan struct{})
+			go func() {
+				total, after := 0, 0
+				for after < 20 && s.ctx.Err() == nil {
+					select {
+					case <-bound:
+						after++
+					default:
+					}
+					n, err := s.ask(ref.ID, "tick", 1)
+					switch {
+					case err == nil:
+						total = n
+					case zlnode.KindOf(err) != zlnode.InvalidOperation || after > 0:
+						t.Errorf("push: %v", err)
+						after = 20
+					}
+				}
+				accepted <- total
+			}()
+			if err := p.bind(ref); err != nil {
+				t.Error(err)
+			}
+			close(bound)
+			total := receive(t, accepted)
+			for want := range total {
+				if got := pushed[int](p, "tick"); got != want {
+					t.Fatalf("round %d: push %d came at place %d of %d", round, got, want, total)
+				}
+			}
+			p.Close()
+		}
+	})
+}
+
+// A client writes everything at once: its login, packets for its Actor and
+// packets for its Session's handler.
+func TestPacketsOfOneClientKeepTheirOrder(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		c := s.stream(t)
+		packets := []session.Packet{request(1, "login", `{"ID":"a"}`)}
+		const rounds = 40
+		for i := range rounds {
+			n := func(k int) string { return fmt.Sprint(2*i + k) }
+			packets = append(packets,
+				send("note", n(0)), send("mark", n(0)),
+				request(uint64(2*i+2), "note", n(1)), request(uint64(2*i+3), "mark", n(1)))
+		}
+		c.write(packets...)
+		answers := map[uint64]string{}
+		for range 2*rounds + 1 {
+			p := c.read()
+			if p.Kind != session.KindResponse {
+				t.Fatalf("%v to %d: %s", p.Kind, p.Seq, p.Payload)
+			}
+			answers[p.Seq] += string(p.Payload)
+		}
+		for i := range rounds {
+			want := fmt.Sprint(2*i + 1)
+			if note, mark := answers[uint64(2*i+2)], answers[uint64(2*i+3)]; note != want || mark != want {
+				t.Errorf("answers %s and %s, want %s", note, mark, want)
+			}
+		}
+		for _, word := range []string{"note", "mark"} {
+			for i, line := range s.journal.of(word) {
+				if line != fmt.Sprint(i) {
+					t.Fatalf("%s %s was executed at place %d", word, line, i)
+				}
+			}
+		}
+	})
+}
+
+func TestARelayedPacketWaitsForTheHandlerBeforeIt(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		c := s.stream(t)
+		c.write(request(1, "login", `{"ID":"a"}`))
+		c.answer(1)
+		c.write(request(2, "wait", `{}`), send("note", "1"), request(3, "note", "2"))
+		receive(t, s.gate.entered)
+		c.drained()
+		if _, err := s.ask("a", "bound", nil); err != nil { // what was relayed is executed before it
+			t.Fatal(err)
+		}
+		if notes := s.journal.of("note"); len(notes) != 0 {
+			t.Errorf("%v overtook the handler", notes)
+		}
+		s.gate.open <- struct{}{}
+		c.answer(2)
+		c.answer(3)
+		if notes := s.journal.of("note"); !slices.Equal(notes, []string{"1", "2"}) {
+			t.Errorf("executed %v", notes)
+		}
+	})
+}
+
+// An Error frame holds a kind and a text, and the text is the application's own
+// or tells nothing.
+// req: FO-04
+func TestAClientLearnsKindAndNothingOfTheInside(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		c := s.stream(t)
+		for i, r := range []struct {
+			name, payload string
+			kind          zlnode.Kind
+			text          string // "": anything that tells nothing
+		}{
+			{"echo", `1`, zlnode.InvalidOperation, ""}, // no Actor is bound
+			{"login", `{"ID":"a"}`, 0, ""},             // no failure
+			{"nothing", `1`, zlnode.NotFound, ""},      // no such packet
+			{"err", `1`, 0, ""},
+			{"greet", `1`, zlnode.NotFound, ""}, // the Actor takes it one-way only
+			{"fail in session", `"kind"`, zlnode.Rejected, "you may not"},
+			{"fail in session", `"plain"`, zlnode.InternalFailure, ""},
+			{"fail in session", `"panic"`, zlnode.InternalFailure, ""},
+			{"fail in session", `{`, zlnode.ProtocolError, ""},
+			{"fail in actor", `"plain"`, zlnode.InternalFailure, ""},
+			{"fail in actor", `"panic"`, zlnode.InternalFailure, ""},
+			{"fail in actor", `{`, zlnode.ProtocolError, ""},
+			{"bind", `{"id":"a"}`, zlnode.InvalidOperation, ""},
+		} {
+			c.write(request(uint64(i+1), r.name, r.payload))
+			p := c.answer(uint64(i + 1))
+			if r.kind == 0 && p.Kind == session.KindResponse {
+				continue
+			}
+			var body map[string]string
+			if err := json.Unmarshal(p.Payload, &body); p.Kind != session.KindError || err != nil {
+				t.Errorf("%s %s: %v %s", r.name, r.payload, p.Kind, p.Payload)
+				continue
+			}
+			keys := slices.Sorted(maps.Keys(body))
+			if body["code"] != r.kind.Code() || !slices.Equal(keys, []string{"code", "message"}) || p.Codec != session.CodecJSON {
+				t.Errorf("%s %s: %s", r.name, r.payload, p.Payload)
+			}
+			text := body["message"]
+			if text == "" || r.text != "" && text != r.text {
+				t.Errorf("%s %s says %q, want %q", r.name, r.payload, text, r.text)
+			}
+			for _, word := range []string{"secret", "avatar", "player", "b-owner", "a-gateway", "Go ", "zlnode"} {
+				if r.text == "" && strings.Contains(text, word) {
+					t.Errorf("%s %s tells the client %q", r.name, r.payload, text)
+				}
+			}
+		}
+	})
+}
+
+func TestAPushNeedsABinding(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		s.create("a")
+		_, err := s.ask("a", "tick", 1)
+		wantKind(t, err, zlnode.InvalidOperation)
+	})
+}
+
+func TestRepliesCarryWhatTheProtocolSays(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		c := s.stream(t)
+		meta, err := session.NewMetadata(map[string]string{"trace": "abc"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const flow = "01a22840-d4b2-7584-83ed-5fc44e31cb33"
+		seq := uint64(1 << 60)
+		c.write(request(seq, "login", `{"ID":"a"}`))
+		c.answer(seq)
+		for _, name := range []string{"mark", "note", "echo", "fail in session", "fail in actor", "nothing"} {
+			for _, r := range []struct {
+				correlation, flow, want []byte
+				origin                  uint8
+			}{
+				{nil, nil, nil, 0},
+				{[]byte("c-1"), nil, []byte("c-1"), 0},
+				{nil, []byte(flow), nil, 4},
+				{[]byte("c-2"), []byte(flow), []byte("c-2"), 1},
+				{[]byte{}, []byte(flow), nil, 2}, // a correlation of length 0 is not sent back
+			} {
+				seq++
+				p := request(seq, name, `1`)
+				p.Meta, p.Correlation, p.Flow, p.Origin = meta, r.correlation, r.flow, r.origin
+				c.write(p)
+				a := c.answer(seq)
+				if string(a.Correlation) != string(r.want) || (a.Correlation == nil) != (r.want == nil) ||
+					string(a.Flow) != string(r.flow) || a.Origin != r.origin || a.Meta != nil || len(a.Name) != 0 {
+					t.Errorf("%s with correlation %q and flow %q: the answer has %q %q %d, metadata %v, name %q",
+						name, r.correlation, r.flow, a.Correlation, a.Flow, a.Origin, a.Meta, a.Name)
+				}
+			}
+		}
+	})
+}
+
+// The frames that a foreign connector was recorded with reach the Actor as its
+// application meant them, compressed ones too.
+func TestAForeignConnectorsPacketsReachTheActor(t *testing.T) {
+	raw, err := os.ReadFile("session/testdata/valid.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors struct {
+		Frames []struct {
+			Note, From, Hex string
+			Plain           *string `json:"payload_plain_hex"`
+			Header          struct {
+				Name     string
+				Codec    int
+				Metadata map[string]string
+			}
+			Payload string `json:"payload_hex"`
+		}
+	}
+	if err := json.Unmarshal(raw, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	onEachStage(t, func(t *testing.T, s *stage) {
+		var want []string
+		compressed := 0
+		for _, v := range vectors.Frames {
+			frame, err := hex.DecodeString(v.Hex)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, err := session.Decode(frame); err != nil || !strings.HasPrefix(v.From, "client") || p.Kind == session.KindControl {
+				continue
+			}
+			c := s.stream(t) // sequences of the recordings repeat
+			c.write(request(1<<40, "login", `{"ID":"a"}`))
+			c.answer(1 << 40)
+			c.writeBytes(frame)
+			c.write(request(1<<41, "note", "1")) // its reply tells that the frame was dealt with
+			for seq := uint64(0); seq != 1<<41; {
+				p := c.read()
+				if p.Kind == session.KindError {
+					t.Errorf("%s: %s", v.Note, p.Payload)
+				}
+				seq = p.Seq
+			}
+			if v.Header.Name == "echo" {
+				continue // its handler keeps no journal
+			}
+			plain := v.Payload
+			if v.Plain != nil {
+				plain = *v.Plain
+				compressed++
+			}
+			payload, err := hex.DecodeString(plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var meta []string
+			for k, v := range v.Header.Metadata {
+				meta = append(meta, k+"="+v)
+			}
+			want = append(want, fmt.Sprintf("%s codec=%d meta=%v session=true payload=%q", v.Header.Name, v.Header.Codec, meta, payload))
+		}
+		if got := s.journal.of("seen"); !slices.Equal(got, want) || compressed == 0 {
+			t.Errorf("the Actor saw\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+func TestACompressedRequestIsAnsweredPlain(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		c := s.stream(t)
+		c.write(request(1, "login", `{"ID":"a"}`))
+		c.answer(1)
+		p := request(2, "echo", "")
+		// One literal and a match of 99: a hundred times the letter a.
+		p.Compressed, p.Payload = true, []byte("\x40\x59\x1f\x61\x01\x00\x4b\x50\x61\x61\x61\x61\x61")
+		c.write(p)
+		if a := c.answer(2); a.Compressed || string(a.Payload) != strings.Repeat("a", 100) {
+			t.Errorf("answer %q", a.Payload)
+		}
+	})
+}
+
+// What may not travel between nodes is refused, wherever the Actor is.
+func TestOversizeMetadataIsRefused(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		c := s.stream(t)
+		c.write(request(1, "login", `{"ID":"a"}`))
+		c.answer(1)
+		c.writeBytes(withMetadata(frames(t, request(2, "echo", "")), append([]byte{1, 1, 'k', 2000 >> 8, 2000 & 0xff}, strings.Repeat("v", 2000)...)))
+		a := c.answer(2)
+		kind, _, err := session.ParseErrorBody(a.Payload)
+		if a.Kind != session.KindError || err != nil || kind != client.InvalidOperation {
+			t.Errorf("answer %v %s", a.Kind, a.Payload)
+		}
+	})
+}
+
+// withMetadata puts a block that no client may send into a frame without payload.
+func withMetadata(frame, block []byte) []byte {
+	const flags, metadata = session.PrefixSize + 3, 0x02
+	frame[flags] |= metadata
+	frame = binary.BigEndian.AppendUint16(frame, uint16(len(block)))
+	frame = append(frame, block...)
+	binary.BigEndian.PutUint16(frame, uint16(len(frame)-session.PrefixSize))
+	return frame
+}
