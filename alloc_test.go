@@ -9,13 +9,12 @@ import (
 
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/session"
-	"github.com/zlnode/zlnode/store/redislua"
 )
 
 // Raw paths allocate nothing per message. The nodes' own background work (lease,
 // node list) is far below one allocation per message and is rounded away.
 func TestRawPathsAllocateNothing(t *testing.T) {
-	e, err := redislua.StartEmbedded("")
+	e, err := zlnode.StartEmbeddedStore("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -35,17 +36,17 @@ func runChild() bool {
 		err = json.Unmarshal(line, &order)
 	}
 	if err != nil {
-		os.Stderr.WriteString("child: " + err.Error() + "\n")
+		fmt.Fprintln(os.Stderr, "child:", err)
 		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	n, err := zlnode.Start(ctx, order.Config, counterApp())
 	if err != nil {
-		os.Stderr.WriteString("child: " + err.Error() + "\n")
+		fmt.Fprintln(os.Stderr, "child:", err)
 		return true
 	}
-	os.Stdout.WriteString("ready\n")
+	fmt.Println("ready")
 	_, _ = io.Copy(io.Discard, in)
 	_ = n.Shutdown(ctx)
 	return true

@@ -16,7 +16,8 @@ import (
 type stream struct {
 	t    *testing.T
 	conn *net.TCPConn
-	in   []byte // read and not yet taken
+	in   []byte           // received and not yet taken
+	held []session.Packet // that came before the pong of drained
 }
 
 // stream connects to the gateway.
@@ -92,6 +93,11 @@ func (c *stream) next() (session.Packet, error) {
 // read returns the next packet that is no heartbeat. It answers pings.
 func (c *stream) read() session.Packet {
 	c.t.Helper()
+	if len(c.held) > 0 {
+		p := c.held[0]
+		c.held = c.held[1:]
+		return p
+	}
 	for {
 		p, err := c.next()
 		switch {
@@ -126,7 +132,9 @@ func (c *stream) drained() {
 		if err != nil {
 			c.t.Fatalf("no pong: %v", err)
 		}
-		if p.Kind == session.KindControl && string(p.Name) == session.PongName {
+		if p.Kind != session.KindControl {
+			c.held = append(c.held, p)
+		} else if string(p.Name) == session.PongName {
 			return
 		}
 	}

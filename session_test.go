@@ -21,7 +21,8 @@ type stage struct {
 	gateway, owner *zlnode.Node
 	gate           *gate
 	journal        *journal
-	closed         chan string // what OnSessionClose was told, each time it ran
+	closed         chan string   // what OnSessionClose was told, each time it ran
+	idle           time.Duration // of the session port
 }
 
 // onEachStage runs f where the Actors live on the gateway and where they do not.
@@ -49,7 +50,7 @@ func newStage(w *world) *stage {
 }
 
 func (s *stage) listeners() []zlnode.SessionListener {
-	return []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "player"}}
+	return []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "player", IdleTimeout: s.idle}}
 }
 
 // startGateway starts a gateway without Actors and waits for its links.
@@ -153,13 +154,24 @@ func (s *stage) app() *zlnode.App {
 		s.journal.add("mark %d", n)
 		return n, nil
 	})
+	zlnode.OnPacketRequest(v, "quit", func(c *zlnode.SessionCall, _ *visitor, text string) (int, error) {
+		err := c.Session().Push("farewell", text)
+		c.Session().Close(text)
+		return 0, err
+	})
+	zlnode.OnPacketRequest(v, "blow session", func(_ *zlnode.SessionCall, _ *visitor, n int) (string, error) {
+		return strings.Repeat("x", n), nil
+	})
+	zlnode.OnPacketRequest(v, "push to self", func(c *zlnode.SessionCall, _ *visitor, n int) (int, error) {
+		return n, c.Session().PushRaw("flood", make([]byte, n))
+	})
 	zlnode.OnPacketRequest(v, "fail in session", func(_ *zlnode.SessionCall, _ *visitor, how string) (int, error) { return 0, failure(how) })
 	zlnode.OnSessionClose(v, func(_ *zlnode.SessionContext, _ *visitor, reason string) { s.closed <- reason })
 	return app
 }
 
 // relayed are the packets of clients that go to their avatar.
-var relayed = []string{"note", "echo", "greet", "tick", "fail in actor", "stop", "chat", "zipped", "closing", "ping-me", "err", "push"}
+var relayed = []string{"note", "echo", "greet", "tick", "fail in actor", "stop", "chat", "zipped", "closing", "ping-me", "err", "push", "flood", "blow"}
 
 func (s *stage) defineAvatar(app *zlnode.App) {
 	a := zlnode.DefineActor(app, "avatar", func(*zlnode.ActorContext) (*avatar, error) { return &avatar{}, nil }, zlnode.DisableRelocation)
@@ -198,6 +210,7 @@ func (s *stage) defineAvatar(app *zlnode.App) {
 		}
 		return 0, nil
 	})
+	zlnode.OnRequest(a, "blow", func(_ *zlnode.ActorCall, _ *avatar, n int) (string, error) { return strings.Repeat("x", n), nil })
 	// flood pushes that many bytes at once.
 	zlnode.OnRequest(a, "flood", func(c *zlnode.ActorCall, _ *avatar, n int) (int, error) {
 		return n, c.PushRaw("flood", make([]byte, n))

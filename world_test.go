@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zlnode/zlnode"
-	"github.com/zlnode/zlnode/store/redislua"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +28,7 @@ var meshKey = []byte("a mesh key for tests")
 // ZLNODE_TEST_REDIS names.
 func onEachStore(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Run("embedded", func(t *testing.T) {
-		e, err := redislua.StartEmbedded("")
+		e, err := zlnode.StartEmbeddedStore("")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -56,8 +57,10 @@ func startBare(b *testing.B) string {
 	select {
 	case e := <-s.booted:
 		b.Cleanup(func() {
-			_ = e.Stop(b.Context())
-			<-ended
+			_ = e.Stop(context.Background()) // the benchmark's own context has ended
+			if err := <-ended; err != nil {
+				b.Error(err)
+			}
 		})
 	case err := <-ended:
 		b.Fatal(err)

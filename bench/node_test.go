@@ -10,7 +10,6 @@ import (
 
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/session"
-	"github.com/zlnode/zlnode/store/redislua"
 )
 
 type echo struct{}
@@ -19,7 +18,7 @@ type echo struct{}
 // has a session port. Every Actor of type "echo" returns what it gets.
 func startNodes(b *testing.B, servers int) (client *zlnode.Node) {
 	b.Helper()
-	e, err := redislua.StartEmbedded("")
+	e, err := zlnode.StartEmbeddedStore("")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"math"
 	"net"
 	"sync"
 
@@ -15,7 +16,8 @@ import (
 // No wake-up is lost: whoever wants one first publishes why (a request in the
 // table, a flag) and then calls ring; the reader first calls clear and then looks
 // at what is published. If the ring came before the clear, the reader sees its
-// reason; if it came after, it sets the deadline.
+// reason; if it came after, it sets the deadline. Setting it fails only on a
+// closed connection, where Read fails too.
 type alarm struct {
 	conn net.Conn
 
@@ -31,9 +33,16 @@ func (a *alarm) ring(at clock.Mono) {
 	defer a.mu.Unlock()
 	if at < a.at {
 		a.at = at
-		// It fails only on a closed connection, where Read fails too.
 		_ = a.conn.SetReadDeadline(at.Time())
 	}
+}
+
+// last sets the read deadline for good: no later ring changes it. For the reader.
+func (a *alarm) last(at clock.Mono) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at = math.MinInt64
+	_ = a.conn.SetReadDeadline(at.Time())
 }
 
 // clear forgets the time. For the reader, which must ring for its own next

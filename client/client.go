@@ -131,7 +131,7 @@ func (c *Client) leave() { c.calling.Store(false) }
 func (c *Client) Close() error {
 	if !c.closed.Swap(true) {
 		c.cancel()
-		c.link.Load().alarm.ring(0)
+		c.link.Load().alarm.ring(clock.Now())
 	}
 	if !c.calling.Load() {
 		<-c.done

@@ -219,22 +219,25 @@ func TestRoomComesBackWhileABatchIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const frame = 50 << 10
 		c, p := newPipe().dial(t, client.Options{OutQueueBytes: 5 * frame})
-		sends := func(n int) {
-			for range n {
-				if err := c.Send(t.Context(), "s", make([]byte, frame-100)); err != nil {
-					t.Fatal(err)
-				}
+		send := func() {
+			if err := c.Send(t.Context(), "s", make([]byte, frame-100)); err != nil {
+				t.Error(err)
 			}
 		}
-		sends(1)
+		send()
 		synctest.Wait() // the writer has the first one and blocks
-		sends(4)
+		for range 4 {
+			send()
+		}
 		p.mustRead(t)
 		synctest.Wait() // the writer has all others as one batch
-		sends(1)
+		send()
+		var waiting sync.WaitGroup
+		waiting.Go(send)
+		synctest.Wait()
 		p.mustRead(t)
-		p.mustRead(t) // more than one piece
-		sends(1)
+		p.mustRead(t) // more than one piece of the batch, less than all
+		waiting.Wait()
 		for range 4 {
 			p.mustRead(t)
 		}
@@ -254,10 +257,10 @@ func (deafConn) Write([]byte) (int, error) { return 0, errDeaf }
 func TestAServersLastWordIsHeardAfterAWriteFailed(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
-		want  error
+		told  bool
 	}{
-		"in time": {150 * time.Millisecond, &client.ClosedError{}},
-		"never":   {time.Hour, errDeaf},
+		"in time": {150 * time.Millisecond, true},
+		"never":   {time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -283,7 +286,7 @@ func TestAServersLastWordIsHeardAfterAWriteFailed(t *testing.T) {
 				case <-conn.Done():
 				}
 				cause := <-w.lost
-				if _, told := errors.AsType[*client.ClosedError](cause); told != (c.want != errDeaf) || !told && !errors.Is(cause, errDeaf) {
+				if _, told := errors.AsType[*client.ClosedError](cause); told != c.told || !told && !errors.Is(cause, errDeaf) {
 					t.Errorf("cause %v", cause)
 				}
 				if took := time.Since(began); took > 200*time.Millisecond {

@@ -153,6 +153,27 @@ func TestTheInboxGrowsWithWhatArrivedNotWithWhatIsClaimed(t *testing.T) {
 	}
 }
 
+func TestAnIdleOutQueueGivesUpWhatABurstTook(t *testing.T) {
+	var q outQueue
+	q.init(nil, 1<<20, 0)
+	p := session.Packet{Kind: session.KindSend, Name: []byte("n"), Payload: make([]byte, 100_000)}
+	var batch []byte
+	for range 2 {
+		if err := q.push(t.Context(), &p, 0); err != nil {
+			t.Fatal(err)
+		}
+		batch, _, _ = q.take(batch)
+	}
+	if cap(batch)+cap(q.pending) < 200_000 {
+		t.Errorf("a busy queue keeps %d bytes for reuse", cap(batch)+cap(q.pending))
+	}
+	q.heartbeat(true, false)
+	batch, _, _ = q.take(batch)
+	if string(batch) != string(session.PingFrame()) || cap(batch)+cap(q.pending) > spareMax {
+		t.Errorf("an idle queue keeps %d bytes", cap(batch)+cap(q.pending))
+	}
+}
+
 func TestABackoffStaysWithinItsBounds(t *testing.T) {
 	b := backoff{min: 100, max: 1000}
 	step := time.Duration(100)

@@ -132,9 +132,7 @@ func isVerdict(cause error) bool {
 func (l *link) sayGoodbye() {
 	l.endAll(ErrClosed)
 	l.out.finish(session.AppendClosing(nil, session.ClientClose, ""), ErrClosed)
-	if l.conn.SetReadDeadline(time.Now().Add(closeGrace)) != nil {
-		return
-	}
+	l.alarm.last(clock.Now().Add(closeGrace))
 	for {
 		l.in.start, l.in.end = 0, 0
 		if _, err := l.conn.Read(l.in.space()); err != nil {

@@ -30,7 +30,8 @@ type Options struct {
 	// Addr is the server's address, host:port. Required.
 	Addr string
 	// Dialer opens a connection to addr within ctx; nil means plain TCP. The
-	// connection must honour read and write deadlines. TLS belongs here.
+	// connection must honour read and write deadlines. TLS belongs here; the
+	// handshake must be complete, as tls.Dialer sees to it.
 	Dialer func(ctx context.Context, addr string) (net.Conn, error)
 
 	// OnPush receives what the server sends on its own, in the order of arrival.

@@ -107,6 +107,9 @@ func start(t testing.TB, loops int) *Engine {
 		if s := e.Stats(); s.Conns != 0 || s.Unadmitted != 0 || s.Accepted+s.Dialled != s.Closed {
 			t.Errorf("after Close: %+v", s)
 		}
+		if n := len(e.writable.mu.conns); n != 0 {
+			t.Errorf("the watcher knows %d connections", n)
+		}
 		if n := buf.Live() - live; n != 0 {
 			t.Errorf("%d buffers leaked", n)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -193,9 +194,14 @@ func TestADrippedFrameIsClosedAtItsDeadline(t *testing.T) {
 		p.FrameTimeout = 2 * tick
 		_, client := accept(t, e, p)()
 		write(t, client, begin)
-		for n := 0; len(begin) > 1 && n < testMax/2 && len(h.closes) == 0; n++ {
+		for n := 0; len(begin) > 1 && len(h.closes) == 0; n++ {
+			if n == testMax/2 {
+				t.Fatal("half of the frame has dripped in, the deadline was renewed")
+			}
 			before := e.Stats().BytesIn
-			if _, err := client.Write([]byte{0}); err != nil {
+			if _, err := client.Write([]byte{0}); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal("the deadline was renewed")
+			} else if err != nil {
 				break
 			}
 			for e.Stats().BytesIn == before && len(h.closes) == 0 {

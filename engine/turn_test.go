@@ -148,6 +148,113 @@ func TestAThousandSendsWakeTheLoopOnce(t *testing.T) {
 	}
 }
 
+func TestSendsToABlockedConnectionWakeNobody(t *testing.T) {
+	c := looseConn(testProtocol(&hooks{})) // its loop has no waker: waking it would panic
+	c.claim()
+	c.blocked = true
+	c.giveBack()
+	for range 10 {
+		if err := c.Send(buf.Copy([]byte("x"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.loop.dirty.Load() != nil {
+		t.Error("the connection is in the dirty list, and the loop can do nothing for it")
+	}
+	c.drop()
+}
+
+func TestATurnServesABoundedNumberAndTheRestLater(t *testing.T) {
+	const conns = 3*turnConns + 1
+	e := start(t, 1)
+	connect := accept(t, e, testProtocol(&hooks{}))
+	var cs []*Conn
+	var clients []*net.TCPConn
+	for range conns {
+		c, client := connect()
+		cs, clients = append(cs, c), append(clients, client)
+	}
+	release := holdLoop(t, cs[0])
+	before := e.Stats().Turns
+	for _, c := range cs {
+		if err := c.Send(buf.Copy(frame("tick"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release()
+	for _, client := range clients {
+		if got := readFrame(t, client); got != "tick" {
+			t.Fatalf("got %q", got)
+		}
+	}
+	if n := e.Stats().Turns - before; n < conns/turnConns {
+		t.Errorf("%d connections were served in %d turns", conns, n)
+	}
+}
+
+// lateMessage puts a message into c's queue as a producer does that was let in
+// before the connection closed and comes back from a long pause afterwards.
+func lateMessage(c *Conn) (arrive func()) {
+	b := buf.Copy(make([]byte, copyMax))
+	c.out.pending.Add(copyMax + MessageCost)
+	return func() {
+		m := newMessage(b)
+		m.next = c.out.pushed.Swap(m)
+		c.wantFlush()
+	}
+}
+
+func TestAMessageThatComesAfterTheCloseIsFreed(t *testing.T) {
+	h := &hooks{closes: make(chan CloseReason, 1)}
+	live := buf.Live()
+	e := start(t, 1)
+	connect := accept(t, e, testProtocol(h))
+	c, _ := connect()
+	other, _ := connect()
+	first, second := lateMessage(c), lateMessage(c)
+	c.Abort(CloseReason{})
+	receive(t, h.closes, "the close")
+	first() // while the loop lives
+	served := make(chan struct{})
+	if err := other.Post(func(*Conn) { close(served) }); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, served, "the loop's next turn")
+	if n := c.Pending(); n != copyMax+MessageCost {
+		t.Errorf("%d pending with one message on its way", n)
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, h.closes, "the other close")
+	second() // when it is gone
+	if n := c.Pending(); n != 0 {
+		t.Errorf("%d pending at the end", n)
+	}
+	if n := buf.Live() - live; n != 0 {
+		t.Errorf("%d buffers left", n)
+	}
+}
+
+// Close waits for a producer that was let in before it.
+func TestCloseWaitsForAMessageOnItsWay(t *testing.T) {
+	e := start(t, 1)
+	c, client := accept(t, e, testProtocol(&hooks{}))()
+	arrive := lateMessage(c)
+	c.Close(CloseReason{})
+	closing := make(chan phase, 1)
+	if err := c.Post(func(c *Conn) { closing <- c.phase }); err != nil {
+		t.Fatal(err)
+	}
+	if ph := receive(t, closing, "a post"); ph == lingering || ph == closed {
+		t.Errorf("phase %d while a message is on its way", ph)
+	}
+	arrive()
+	if got, err := io.ReadAll(client); len(got) != copyMax || err != nil {
+		t.Errorf("client got %d bytes, %v", len(got), err)
+	}
+}
+
 func TestRepliesFromOnFrameWakeNobody(t *testing.T) {
 	e := start(t, 1)
 	_, client := accept(t, e, testProtocol(&hooks{frame: echo}))()

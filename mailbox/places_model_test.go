@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// The exploration of places.go and ready.go: 2 goroutines put mailboxes, up to 3
-// workers share 1 or 2 places and may wait inside a turn. The steps restate the
+// The exploration of places.go and ready.go: 2 goroutines put 3
+// mailboxes; 2 workers share 1 or 2 places and may wait inside a turn. The steps restate the
 // code, one atomic action each; what the mutex encloses is one step.
 
 const (
 	parkPutters = 2
-	parkWorkers = 3
+	parkWorkers = 2
 )
 
 // parkState is what the pool's words say and where everyone is.
@@ -21,7 +21,6 @@ type parkState struct {
 	vacant          int8
 	searching       int8
 	free            int8
-	live            int8
 	taken           int8 // mailboxes that were run
 	put             [parkPutters]parker
 	worker          [parkWorkers]parker
@@ -33,6 +32,7 @@ type parker struct {
 	left      int8   // puts to do; turns in which a worker still may wait
 	place     bool
 	searching bool
+	parked    bool // in the list of those whom help may hire
 	woken     bool
 }
 
@@ -88,7 +88,7 @@ const pcHelpClear parkPC = 100 // of hireClearsOutside
 func parkSystem(places int8, m parkMutant) system[parkState] {
 	start := parkState{vacant: places, free: places}
 	for i := range start.put {
-		start.put[i] = parker{pc: pcLink, left: 2}
+		start.put[i] = parker{pc: pcLink, left: int8(2 - i)}
 		if m == putReadsFirst {
 			start.put[i].pc = pcPutVacant
 		}
@@ -106,7 +106,7 @@ func parkSystem(places int8, m parkMutant) system[parkState] {
 				for choice := range 2 {
 					n := s
 					if what := n.workerStep(&n.worker[i], places, choice, m); what != "" {
-						out = append(out, step[parkState]{[]string{"worker 0: ", "worker 1: ", "worker 2: "}[i] + what, n})
+						out = append(out, step[parkState]{[]string{"worker 0: ", "worker 1: "}[i] + what, n})
 					}
 				}
 			}
@@ -116,13 +116,17 @@ func parkSystem(places int8, m parkMutant) system[parkState] {
 			if s.vacant != s.free || s.searching < 0 || s.searching > 1 {
 				return "the counts are wrong"
 			}
+			// Turns may last for ever.
+			if s.counted > 0 && s.free > 0 && s.hireable() && s.quiet() {
+				return "a mailbox waits and nobody looks"
+			}
 			return ""
 		},
 		atRest: func(s parkState) string {
 			switch {
 			case s.linked != 0 || s.counted != 0:
 				return "a mailbox waits and nobody looks"
-			case s.taken != 2*parkPutters:
+			case s.taken != 3:
 				return "a mailbox was not run once"
 			case s.searching != 0 || s.vacant != places:
 				return "a search or a place is not given back"
@@ -187,37 +191,40 @@ func (s *parkState) putterStep(p *parker, m parkMutant) string {
 
 // helpStep is help; it goes on at p.then.
 func (s *parkState) helpStep(p *parker, m parkMutant) string {
+	back := func() { p.pc, p.then = p.then, pcGone }
 	switch p.pc {
 	case pcHelpVacant:
 		if p.pc = pcHelpSearching; s.vacant == 0 {
-			p.pc = p.then
+			back()
 		}
 		return "help reads vacant"
 	case pcHelpSearching:
 		if p.pc = pcHelpHire; s.searching == 1 {
-			p.pc = p.then
+			back()
 		} else {
 			s.searching = 1
 		}
 		return "help begins a search"
 	case pcHelpHire:
-		p.pc = p.then
 		w := s.hire()
+		if w == nil && m == hireClearsOutside {
+			p.pc = pcHelpClear
+			return "help finds nobody"
+		}
+		back()
 		switch {
 		case w != nil:
 			w.searching, w.place, w.woken = true, true, true
 			s.free--
 			s.vacant--
 			return "help wakes a worker"
-		case m == hireClearsOutside:
-			p.pc = pcHelpClear
 		default:
 			s.searching = 0
 		}
 		return "help finds nobody"
 	case pcHelpClear:
 		s.searching = 0
-		p.pc = p.then
+		back()
 		return "help clears searching"
 	}
 	return ""
@@ -228,13 +235,13 @@ func (s *parkState) hire() *parker {
 		return nil
 	}
 	for i := range s.worker {
-		if w := &s.worker[i]; w.pc == pcParked && !w.woken {
+		if w := &s.worker[i]; w.parked {
+			w.parked = false
 			return w
 		}
 	}
 	for i := range s.worker {
 		if w := &s.worker[i]; w.pc == pcGone {
-			s.live++
 			w.pc, w.left = pcParked, 1
 			return w
 		}
@@ -242,9 +249,34 @@ func (s *parkState) hire() *parker {
 	return nil
 }
 
+func (s *parkState) hireable() bool {
+	for _, w := range s.worker {
+		if w.parked || w.pc == pcGone {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet reports whether nothing happens any more unless a turn ends.
+func (s *parkState) quiet() bool {
+	for _, p := range s.put {
+		if p.pc != pcGone {
+			return false
+		}
+	}
+	for _, w := range s.worker {
+		asleep := w.pc == pcGone || w.pc == pcParked && !w.woken
+		if !asleep && w.pc != pcTurn && w.pc != pcRegain {
+			return false
+		}
+	}
+	return true
+}
+
 func (s *parkState) parked() (n int8) {
 	for _, w := range s.worker {
-		if w.pc == pcParked && !w.woken {
+		if w.parked {
 			n++
 		}
 	}
@@ -256,8 +288,8 @@ func (s *parkState) workerStep(w *parker, places int8, choice int, m parkMutant)
 		return ""
 	}
 	look := func(then parkPC, what string) string {
-		if w.pc, w.then = then, then; s.counted > 0 {
-			w.pc = pcHelpVacant
+		if w.pc = then; s.counted > 0 {
+			w.pc, w.then = pcHelpVacant, then
 		}
 		return what
 	}
@@ -376,12 +408,10 @@ func (s *parkState) workerStep(w *parker, places int8, choice int, m parkMutant)
 			s.vacant++
 		}
 		if stay {
-			// From here help may hire it, though it has not looked yet: it looks, then
-			// finds that it was woken.
+			w.parked = true // so help may hire it before it has looked
 			w.pc = pcParkAny
 		} else {
 			w.pc = pcLeaveAny
-			s.live--
 		}
 		if m == parkDoesNotLook {
 			if w.pc = pcParked; !stay {

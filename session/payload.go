@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/pierrec/lz4/v4"
 )
@@ -112,7 +113,7 @@ func openPickle(b []byte) (plain int64, block []byte, stored bool, r Reason) {
 }
 
 func capSize(n int64, plainMax int) (int, error) {
-	if plainMax > 0 && n > int64(plainMax) {
+	if plainMax > 0 && n > int64(plainMax) || n > math.MaxInt {
 		return 0, refuse(ReasonPayloadSize)
 	}
 	return int(n), nil

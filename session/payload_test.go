@@ -118,6 +118,17 @@ func TestAMalformedCompressedPayloadIsRefused(t *testing.T) {
 	}
 }
 
+func TestAClaimThatNoBlockCanKeepTakesNoMemoryEvenWithoutACap(t *testing.T) {
+	p := compressed([]byte{0xC0, 0xff, 0xff, 0xff, 0x7f, 0x1f, 'a', 1, 0, 0x4b})
+	if n := testing.AllocsPerRun(10, func() {
+		if _, err := session.DecodePayload(p, 0); reasonOf(err) != session.ReasonPayload {
+			t.Errorf("DecodePayload: %v, want it refused", err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for 2 GiB that are only claimed", n)
+	}
+}
+
 func TestInflatingNeverWritesPastTheRoomGiven(t *testing.T) {
 	p := compressed(pickle(t, bytes.Repeat([]byte("a"), 200)))
 	room := bytes.Repeat([]byte{'#'}, 256)

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zlnode/zlnode/store/redislua"
+	"github.com/zlnode/zlnode"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 type cluster struct {
 	store string // for people: without credentials
 	nodes []*nodeProc
-	local *redislua.Embedded // nil: the Store is somebody else's
+	local *zlnode.EmbeddedStore // nil: the Store is somebody else's
 }
 
 // startCluster starts the node processes on the Store at that URL, or on one in
@@ -44,7 +44,7 @@ func startCluster(storeURL string, verbose io.Writer) (*cluster, error) {
 		return c, fmt.Errorf("the path of this program is not known, and it cannot start its nodes: %w", err)
 	}
 	if storeURL == "" {
-		if c.local, err = redislua.StartEmbedded(""); err != nil {
+		if c.local, err = zlnode.StartEmbeddedStore(""); err != nil {
 			return c, err
 		}
 		storeURL = c.local.URL()

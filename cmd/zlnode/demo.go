@@ -23,6 +23,8 @@ const (
 	forMax   = 24 * time.Hour
 	// loginsAtOnce bounds the log-ins under way: each creates Actors.
 	loginsAtOnce = 64
+	// loginsTime bounds all log-ins together.
+	loginsTime = time.Minute
 )
 
 // demoOptions are the demo's flags.
@@ -130,6 +132,9 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 		return err
 	case o.json:
 		err = v.writeJSON(stdout)
+		for _, text := range v.failures {
+			fmt.Fprintln(stderr, errorPrefix+text)
+		}
 	default:
 		err = v.writeText(stdout)
 	}

@@ -9,8 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestNodesEndWithADemoThatIsKilled(t *testing.T) {
-	p := start(t, build(t), "demo", "--for", "60s", "--bots", "5", "--json", "--verbose")
+func init() { builtTests["all nodes end with a demo that is killed"] = nodesEndWithTheDemo }
+
+func nodesEndWithTheDemo(t *testing.T, exe string) {
+	p := start(t, exe, "demo", "--for", "60s", "--bots", "5", "--json", "--verbose")
 	var nodes []int
 	for range 1 + objectNodes {
 		pid, err := strconv.Atoi(p.awaitLine(`^node .* pid (\d+) .*up$`)[1])

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,24 +19,27 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/zlnode/zlnode/store/redislua"
+	"github.com/zlnode/zlnode"
 )
 
+// builtTests use the program as its users do.
+var builtTests = map[string]func(t *testing.T, exe string){
+	"the demo verifies every message on its own store":  verifiesOnTheEmbeddedStore,
+	"the demo verifies every message on a redis-server": verifiesOnRedis,
+	"the demo survives the death of an object node":     survivesAnObjectNode,
+	"the demo tells that the gateway is dead":           tellsThatTheGatewayIsDead,
+	"the demo names a store that does not answer":       namesADeadStore,
+	"the demo ends early at Ctrl-C with its result":     endsEarlyWithItsResult,
+	"the demo writes lines where there is no terminal":  writesLines,
+	"a node process ends with its input":                nodeEndsWithItsInput,
+	"a node process ends in order at SIGTERM":           nodeEndsAtSIGTERM,
+}
+
 // TestTheBuiltProgram builds the program once, with the race detector and the
-// tags of this test, and uses it as its users do.
+// tags of this test.
 func TestTheBuiltProgram(t *testing.T) {
 	exe := build(t)
-	for name, test := range map[string]func(t *testing.T, exe string){
-		"the demo verifies every message on its own store":  verifiesOnTheEmbeddedStore,
-		"the demo verifies every message on a redis-server": verifiesOnRedis,
-		"the demo survives the death of an object node":     survivesAnObjectNode,
-		"the demo tells that the gateway is dead":           tellsThatTheGatewayIsDead,
-		"the demo names a store that does not answer":       namesADeadStore,
-		"the demo ends early at Ctrl-C with its result":     endsEarlyWithItsResult,
-		"the demo writes lines where there is no terminal":  writesLines,
-		"a node process ends with its input":                nodeEndsWithItsInput,
-		"a node process ends in order at SIGTERM":           nodeEndsAtSIGTERM,
-	} {
+	for name, test := range builtTests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, exe)
@@ -199,15 +201,7 @@ func tellsThatTheGatewayIsDead(t *testing.T, exe string) {
 }
 
 func namesADeadStore(t *testing.T, exe string) {
-	// A port that was free a moment ago, and that nothing listens on.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := deadAddr(t)
 	p := start(t, exe, "demo", "--store", "redis://user:secret@"+addr)
 	status := p.end()
 	said := strings.Join(p.said, "\n")
@@ -248,7 +242,7 @@ func writesLines(t *testing.T, exe string) {
 // startGateway starts a node process as the demo does, and waits until it serves.
 func startGateway(t *testing.T, exe string) *nodeProc {
 	t.Helper()
-	redis, err := redislua.StartEmbedded("")
+	redis, err := zlnode.StartEmbeddedStore("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func judge(e evidence) verdict {
 		case o.cause != nil && (v.gatewayDead || dead[o.place.PlayerRID] || o.place.PlayerRID == "" && len(dead) > 0):
 			v.Unavailable++
 		case o.cause != nil:
-			v.fail(fmt.Errorf("all its nodes are up: %w", o.cause))
+			v.fail(fmt.Errorf("its nodes are up, and yet: %w", o.cause))
 		case o.arenaLost && dead[o.place.ArenaRID]:
 			v.Unavailable++
 		case o.arenaLost:

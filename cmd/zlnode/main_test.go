@@ -48,14 +48,14 @@ func TestHelpTellsWhatThereIs(t *testing.T) {
 
 func TestWrongCommandLinesAreRefusedWithTheReason(t *testing.T) {
 	for line, want := range map[string]string{
-		"dmeo":                   `unknown command "dmeo"`,
-		"demo now":               `unknown command "now"`,
-		"demo --bots 0":          "--bots 0 is not in 1 to 10000",
-		"demo --bots many":       "invalid argument",
-		"demo --tick 1us":        "--tick 1µs is not in 1ms to 10s",
-		"demo --for 48h":         "--for 48h0m0s is not in 100ms to 24h0m0s",
-		"demo --moves -1":        "--moves -1 is not in 0 to 100",
-		"demo-node":              "demo-node is started by `zlnode demo`",
+		"dmeo":             `unknown command "dmeo"`,
+		"demo now":         `unknown command "now"`,
+		"demo --bots 0":    "--bots 0 is not in 1 to 10000",
+		"demo --bots many": "invalid argument",
+		"demo --tick 1us":  "--tick 1µs is not in 1ms to 10s",
+		"demo --for 48h":   "--for 48h0m0s is not in 100ms to 24h0m0s",
+		"demo --moves -1":  "--moves -1 is not in 0 to 100",
+		"demo-node":        "demo-node is started by `zlnode demo`",
 	} {
 		status, out, errs := runHere(strings.Fields(line)...)
 		if status != 1 || out != "" || !strings.HasPrefix(errs, "zlnode: ") || !strings.Contains(errs, want) {

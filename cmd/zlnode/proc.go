@@ -108,7 +108,7 @@ func (p *nodeProc) awaitReady(ctx context.Context) error {
 		return fmt.Errorf("node %s does not start: %s", p.set.RID, strings.TrimPrefix(p.hello.Error, errorPrefix))
 	case p.hello.RID == "":
 		<-p.done
-		return fmt.Errorf("node %s ended before it was ready: %v%s", p.set.RID, p.exit, p.log.quote())
+		return fmt.Errorf("node %s ended before it was ready: %v%s", p.set.RID, p.cmd.ProcessState, p.log.quote())
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +15,7 @@ import (
 )
 
 // patience is how long a test waits for an event that must come.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // fakeNode is a node process that does what its RID says.
 func fakeNode(stdin io.Reader, stdout, stderr io.Writer) int {
@@ -143,7 +144,7 @@ func TestTheErrorOfTheNodeThatFailedIsTheOneThatIsTold(t *testing.T) {
 		{[]error{nil, late}, late},
 		{[]error{late, nil, failed}, failed},
 	} {
-		if got := rootCause(c.errs); got != c.want {
+		if got := rootCause(c.errs); !errors.Is(got, c.want) {
 			t.Errorf("of %v: %v, want %v", c.errs, got, c.want)
 		}
 	}

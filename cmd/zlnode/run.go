@@ -41,7 +41,7 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 
 	d.enter(phaseLogin, c)
 	defer d.each(len(d.bots), (*bot).close)
-	d.each(loginsAtOnce, func(b *bot) { b.enter(ctx, gateway) })
+	d.logIn(ctx, gateway)
 	if ctx.Err() != nil {
 		return verdict{}, errInterrupted
 	}
@@ -71,6 +71,13 @@ func (d *demo) each(atOnce int, f func(*bot)) {
 		})
 	}
 	wg.Wait()
+}
+
+// logIn lets all bots log in.
+func (d *demo) logIn(ctx context.Context, gateway string) {
+	ctx, cancel := context.WithTimeout(ctx, loginsTime)
+	defer cancel()
+	d.each(loginsAtOnce, func(b *bot) { b.enter(ctx, gateway) })
 }
 
 // play lets the bots play for the time that was asked for, or until ctx ends or

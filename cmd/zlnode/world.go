@@ -20,12 +20,15 @@ const (
 
 // newWorld registers the world. All nodes run the same App; their roles decide
 // which part of it they serve.
-func newWorld() *zlnode.App {
+func newWorld() *zlnode.App { return worldWith(onMove) }
+
+// worldWith is the world with that handler of moves.
+func worldWith(move func(*zlnode.ActorCall, *player, []byte) error) *zlnode.App {
 	app := zlnode.NewApp()
 
 	players := zlnode.DefineActor(app, playerType, newPlayer, zlnode.DisableRelocation)
 	zlnode.OnRequestRaw(players, packetAct, onAct)
-	zlnode.OnSendRaw(players, packetMove, onMove)
+	zlnode.OnSendRaw(players, packetMove, move)
 	zlnode.OnRequest(players, packetTotal, onTotal)
 
 	arenas := zlnode.DefineActor(app, arenaType, newArena, zlnode.DisableRelocation)

@@ -8,7 +8,6 @@ import (
 	"log"
 
 	"github.com/zlnode/zlnode"
-	"github.com/zlnode/zlnode/store/redislua"
 )
 
 // greeter is the Actor's value. Its handlers run one at a time.
@@ -18,7 +17,7 @@ func newGreeter(*zlnode.ActorContext) (*greeter, error) { return &greeter{}, nil
 
 func main() {
 	ctx := context.Background()
-	redis, err := redislua.StartEmbedded("") // stands in for the Redis that all nodes share
+	redis, err := zlnode.StartEmbeddedStore("") // stands in for the Redis that all nodes share
 	check(err)
 	defer redis.Close()
 

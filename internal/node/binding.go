@@ -260,6 +260,9 @@ func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
 	if err := checkMessage(op, id, name, meta, payload); err != nil {
 		return err
 	}
+	if err := checkClientPayload(id, payload); err != nil {
+		return err
+	}
 	b := &c.cell.binding
 	switch {
 	case !b.stands():

@@ -281,10 +281,10 @@ func (l *linkConn) waitForCredit(ctx context.Context, n int) *Error {
 }
 
 func creditFailure(err error) *Error {
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return nil
-	case link.ErrGateFull:
+	case errors.Is(err, link.ErrGateFull):
 		return &Error{Kind: errkind.CapacityExceeded, Text: "too many senders wait for the other node", Err: err}
 	default:
 		return &Error{Kind: errkind.Unavailable, Text: "the link was lost; nothing was sent", Err: err}

@@ -106,7 +106,9 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		n.outer = cfg.Attach(n)
 	}
 	if err := n.start(ctx); err != nil {
-		n.halt(ctx)
+		if left := n.halt(ctx); left != nil {
+			n.log.Warn().Err(left).Msg("after the failed start, not all could be ended in order")
+		}
 		return nil, err
 	}
 	return n, nil

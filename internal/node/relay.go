@@ -47,7 +47,7 @@ func (r *clientRequest) complete(res result) {
 	if res.err != nil {
 		r.session.writeError(&p, res.err)
 	} else {
-		_ = r.session.write(&p) // if it cannot be written the session is over
+		r.session.answer(&p)
 		res.owner.Free()
 	}
 	r.session = nil

@@ -2,6 +2,7 @@ package node
 
 import (
 	"encoding/binary"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -28,6 +29,7 @@ type sessionConn struct {
 	box     *mailbox.Mailbox[packet]
 	closing bool
 
+	slow   atomic.Bool // closed because the client does not take its messages
 	routes atomic.Pointer[sessionRoutes]
 	mu     sync.Mutex // guards closed together with changes of routes
 	closed bool
@@ -161,7 +163,7 @@ func (s *sessionConn) end(reason session.CloseReason, diag string) {
 func closeSession(c *engine.Conn, reason session.CloseReason, diag string) {
 	codes := map[session.CloseReason]engine.CloseCode{
 		session.ClientClose: engine.PeerClosed, session.IdleTimeout: engine.Idle, session.HeartbeatTimeout: engine.PeerSilent,
-		session.ServerDrain: engine.Draining, session.ProtocolError: engine.ProtocolError,
+		session.ServerDrain: engine.Draining, session.ProtocolError: engine.ProtocolError, session.TransportError: engine.OutFull,
 	}
 	frame := session.AppendClosing(nil, reason, diag)
 	_ = c.SendControl(buf.Copy(frame))
@@ -229,18 +231,35 @@ func (s *sessionConn) send(name string, codec uint8, meta, payload []byte) *Erro
 	return s.write(&p)
 }
 
+// clientPayloadMax bounds the payload of a message to a client: its out queue
+// must hold the largest one, whose header takes less than 2 KiB.
+const clientPayloadMax = engine.DefaultOutMax - 2<<10
+
+// checkClientPayload refuses a push that no client could be sent.
+func checkClientPayload(who string, payload []byte) *Error {
+	if len(payload) > clientPayloadMax {
+		return fail(errkind.InvalidOperation, "push", who, "a payload of %d bytes is over the limit of %d for clients", len(payload), clientPayloadMax)
+	}
+	return nil
+}
+
 func (s *sessionConn) write(p *session.Packet) *Error {
+	if len(p.Payload) > clientPayloadMax {
+		return fail(errkind.CapacityExceeded, "", "", "a payload of %d bytes is over the limit of %d for clients", len(p.Payload), clientPayloadMax)
+	}
 	b := buf.Get(session.Size(p))
 	if _, err := session.Append(b.Bytes()[:0], p); err != nil {
 		b.Free()
 		return &Error{Kind: errkind.InvalidOperation, Err: err}
 	}
-	switch err := s.conn.Send(b); err {
-	case nil:
+	switch err := s.conn.Send(b); {
+	case err == nil:
 		return nil
-	case engine.ErrFull:
-		s.conn.Close(engine.CloseReason{Code: engine.OutFull, Text: "the client takes its messages too slowly"})
-		s.node.counters.slowSessions.Add(1)
+	case errors.Is(err, engine.ErrFull):
+		if !s.slow.Swap(true) { // several senders may meet the full queue at once
+			s.node.counters.slowSessions.Add(1)
+			closeSession(s.conn, session.TransportError, "the client takes its messages too slowly")
+		}
 		return errSessionSlow
 	default:
 		return errSessionClosed
@@ -256,6 +275,14 @@ func (s *sessionConn) refuse(p *session.Packet, err *Error) {
 	}
 	r := session.ResponseTo(p)
 	s.writeError(&r, err)
+}
+
+// answer sends the Response to a request. If it cannot be sent, being too large,
+// the request ends with an Error in its place; it has one end whatever happens.
+func (s *sessionConn) answer(r *session.Packet) {
+	if err := s.write(r); err != nil {
+		s.writeError(r, err)
+	}
 }
 
 func (s *sessionConn) writeError(r *session.Packet, err *Error) {

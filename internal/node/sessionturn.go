@@ -41,6 +41,9 @@ func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) er
 	if err := checkMessage("push", who, name, meta, payload); err != nil {
 		return err
 	}
+	if err := checkClientPayload(who, payload); err != nil {
+		return err
+	}
 	if err := s.conn.send(name, codec, meta, payload); err != nil {
 		return err.of("push", who)
 	}
@@ -106,7 +109,7 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], p packet) {
 	default:
 		resp := session.ResponseTo(&p.Packet)
 		resp.Codec, resp.Payload = session.Codec(r.Codec), r.Payload
-		_ = s.write(&resp) // if it cannot be written the session is over
+		s.answer(&resp)
 	}
 }
 

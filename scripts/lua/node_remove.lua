@@ -13,7 +13,7 @@ local stored = redis.call('HMGET', node, 'lifecycle', 'owner')
 if not stored[1] then
   return answer('Missing')
 end
-if stored[1] ~= gen  then
+if stored[1] ~= gen or stored[2] ~= owner then
   return answer('LeaseSuperseded')
 end
 

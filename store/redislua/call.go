@@ -94,7 +94,7 @@ func (c *call) MarshalBinary() ([]byte, error) {
 // wasSent reports whether the command may have reached the server. If not, it never
 // will.
 func (c *call) wasSent() bool {
-	c.state.CompareAndSwap(pending, abandoned)
+	
 	return c.state.Load() == sent
 }
 

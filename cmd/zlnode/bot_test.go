@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/zlnode/zlnode"
+)
+
+type moveHandler = func(c *zlnode.ActorCall, p *player, payload []byte) error
+
+// startWorld starts the world on one node, with another handler of moves, and
+// returns the address for clients.
+func startWorld(t *testing.T, move moveHandler) string {
+	t.Helper()
+	redis, err := zlnode.StartEmbeddedStore("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	node, err := zlnode.Start(within(t), zlnode.Config{
+		Role: zlnode.RoleServer, Listen: "127.0.0.1:0", MeshKey: make([]byte, meshKeyBytes), StoreURL: redis.URL(),
+		Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: sessionType}},
+	}, worldWith(move))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := node.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return node.SessionAddrs()[0].String()
+}
+
+// playAgainst lets a bot play some ticks, without a clock, and returns how it
+// ended.
+func playAgainst(t *testing.T, move moveHandler) (outcome, *meter) {
+	t.Helper()
+	m := newMeter()
+	b := newBot(1, m)
+	b.enter(within(t), startWorld(t, move))
+	t.Cleanup(b.close)
+	if !b.plays() {
+		t.Fatalf("it does not log in: %q, %v", m.told(), b.cause)
+	}
+	for range 10 {
+		b.tick(3)
+	}
+	return b.finish(), m
+}
+
+func TestABotFindsNoFaultInTheWorldAsItIs(t *testing.T) {
+	o, m := playAgainst(t, onMove)
+	if o.tally != (tally{}) || o.wrong != nil || o.cause != nil || o.arenaLost {
+		t.Errorf("%+v", o)
+	}
+	if m.errors.Load() != 0 || m.requests.count() != 10 || m.pushes.count() != 30 || m.messages() != 80 {
+		t.Errorf("errors %q, %d requests, %d pushes, %d messages", m.told(), m.requests.count(), m.pushes.count(), m.messages())
+	}
+	if o.place.PlayerRID == "" || o.place.PlayerRID != o.place.ArenaRID {
+		t.Errorf("place %+v", o.place)
+	}
+}
+
+func TestABotSeesADoubledPush(t *testing.T) {
+	o, _ := playAgainst(t, func(c *zlnode.ActorCall, p *player, payload []byte) error {
+		if err := onMove(c, p, payload); err != nil || p.pushes%10 != 0 {
+			return err
+		}
+		return c.PushRaw(packetMoved, p.out)
+	})
+	if want := (tally{Duplicated: 3}); o.tally != want || o.wrong != nil {
+		t.Errorf("%+v, want %+v", o, want)
+	}
+}
+
+func TestABotSeesPushesOutOfOrder(t *testing.T) {
+	var held []byte
+	o, _ := playAgainst(t, func(c *zlnode.ActorCall, p *player, payload []byte) error {
+		a, err := p.execute(c, payload)
+		if err != nil {
+			return err
+		}
+		p.pushes++
+		push := appendMoved(nil, a, p.pushes)
+		if p.pushes == 4 {
+			held = slices.Clone(push)
+			return nil
+		}
+		if err := c.PushRaw(packetMoved, push); err != nil || held == nil {
+			return err
+		}
+		push, held = held, nil
+		return c.PushRaw(packetMoved, push)
+	})
+	if want := (tally{Reordered: 1}); o.tally != want || o.wrong != nil {
+		t.Errorf("%+v, want %+v", o, want)
+	}
+}
+
+func TestABotSeesAMoveThatIsExecutedTwice(t *testing.T) {
+	o, _ := playAgainst(t, func(c *zlnode.ActorCall, p *player, payload []byte) error {
+		if p.position == 5 {
+			if _, err := p.execute(c, payload); err != nil {
+				return err
+			}
+		}
+		return onMove(c, p, payload)
+	})
+	if want := (tally{Duplicated: 1}); o.tally != want || o.wrong == nil {
+		t.Errorf("%+v, want %+v and a chain that differs", o, want)
+	}
+}
+
+// deadAddr returns an address that was free a moment ago and has no listener.
+func deadAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+func TestABotThatMeetsNoGatewayIsUnavailable(t *testing.T) {
+	m := newMeter()
+	b := newBot(1, m)
+	t.Cleanup(b.close)
+	b.enter(within(t), deadAddr(t))
+	if o := b.finish(); o.cause == nil || o.tally != (tally{}) {
+		t.Errorf("%+v", o)
+	}
+	if m.unavailable.Load() != 1 || m.errors.Load() != 0 || m.online.Load() != 0 {
+		t.Errorf("%d unavailable, %d errors, %d online", m.unavailable.Load(), m.errors.Load(), m.online.Load())
+	}
+}
