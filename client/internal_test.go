@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -150,6 +151,34 @@ func TestTheInboxGrowsWithWhatArrivedNotWithWhatIsClaimed(t *testing.T) {
 	b.space()
 	if len(b.buf) != inboxMin {
 		t.Errorf("%d bytes are held after the large frame", len(b.buf))
+	}
+}
+
+// deadlines is a connection that notes its read deadlines.
+type deadlines struct {
+	net.Conn
+	set []clock.Mono
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.set = append(d.set, clock.At(t))
+	return nil
+}
+
+func TestTheAlarmKeepsTheEarliestTimeUntilTheReaderLooksAround(t *testing.T) {
+	var conn deadlines
+	var a alarm
+	a.init(&conn)
+	a.ring(30)
+	a.ring(40)
+	a.ring(20)
+	a.clear()
+	a.ring(50)
+	// A Close that comes while the connection says goodbye must not cut that short.
+	a.last(100)
+	a.ring(10)
+	if want := []clock.Mono{30, 20, 50, 100}; !slices.Equal(conn.set, want) {
+		t.Errorf("deadlines %d, want %d", conn.set, want)
 	}
 }
 

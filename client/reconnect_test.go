@@ -19,10 +19,16 @@ func TestAReconnectUsesNothingOfTheOldConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
 		lines := newPipe()
+		connected := make(chan struct{}, 1)
 		c, old := lines.dial(t, client.Options{
 			Reconnect: true,
 			OnPush:    func(m *client.Message) { events = append(events, "push "+m.Name) },
-			OnState:   func(s client.State, _ error) { events = append(events, s.String()) },
+			OnState: func(s client.State, _ error) {
+				events = append(events, s.String())
+				if s == client.StateConnected {
+					connected <- struct{}{}
+				}
+			},
 		})
 		pending := request(c, t.Context(), client.Call{Name: "pending"})
 		first := old.mustRead(t)
@@ -31,6 +37,7 @@ func TestAReconnectUsesNothingOfTheOldConnection(t *testing.T) {
 		checkKind(t, (<-pending).err, client.Unavailable, client.ErrDisconnected)
 
 		fresh := <-lines.dialled
+		<-connected
 		result := request(c, t.Context(), client.Call{Name: "again"})
 		second := fresh.mustRead(t)
 		if second.Seq == first.Seq {
