@@ -45,8 +45,8 @@ type Config struct {
 	// one. Needed for RoleServer. A node without it dials only.
 	Listen string
 	// Advertise is the address that other nodes dial, "host" or "host:port".
-	// Default: the address that Listen was bound to. Set it if that is a wildcard
-	// or not reachable from other machines.
+	// Default: the address that Listen was bound to. It must be set if that is a
+	// wildcard, and should be if other machines cannot reach it.
 	Advertise string
 	// Sessions are the ports for clients. They are opened last.
 	Sessions []SessionListener

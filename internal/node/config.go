@@ -151,8 +151,12 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "%v", err)
 	}
 	if c.Listen != "" {
-		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		host, _, err := net.SplitHostPort(c.Listen)
+		if err != nil {
 			return bad(invalid, "link address %q: %v", c.Listen, err)
+		}
+		if ip := net.ParseIP(host); (host == "" || ip != nil && ip.IsUnspecified()) && c.Advertise == "" {
+			return bad(errkind.NotConfigured, "link address %q is a wildcard; set Advertise to the address that other nodes dial", c.Listen)
 		}
 	}
 	for _, l := range c.Sessions {

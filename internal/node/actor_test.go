@@ -1,0 +1,177 @@
+package node
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/cmap"
+	"github.com/zlnode/zlnode/mailbox"
+)
+
+// bareNode is a node without engine and Store, for what mailboxes do.
+func bareNode(t *testing.T) *Node {
+	t.Helper()
+	n := &Node{log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*actorCell]()}
+	n.life, n.kill = context.WithCancel(context.Background())
+	n.pool = mailbox.NewPool(mailbox.Config{})
+	t.Cleanup(func() {
+		n.kill()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := n.pool.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+type journal struct {
+	mu  sync.Mutex
+	all []byte
+}
+
+func (j *journal) add(b byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.all = append(j.all, b)
+}
+
+func journalType(j *journal) *ActorType {
+	return &ActorType{Name: "journal", Sends: map[string]SendHandler{
+		"note": func(_ *Call, _ any, payload []byte) error { j.add(payload[0]); return nil },
+	}}
+}
+
+func note(b byte) message {
+	m := message{kind: msgSend, deadline: clock.Never}
+	m.name, m.meta, m.payload, m.owner = pack("note", nil, []byte{b})
+	return m
+}
+
+// barrier waits until everything pushed before has had its turn.
+func barrier(t *testing.T, c *actorCell) {
+	t.Helper()
+	done := make(chan struct{})
+	c.ended(func(*turn) { close(done) })
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the mailbox stands still")
+	}
+}
+
+func TestWhatIsHeldRunsFirstAndInOrder(t *testing.T) {
+	n, j := bareNode(t), &journal{}
+	held := &hold{node: n}
+	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
+	for b := range byte(50) {
+		if err := c.push(note(b)); err != nil {
+			t.Fatal(err)
+		}
+		if b == 24 {
+			c.box.Seal(&release{cell: c, from: held, next: c})
+		}
+	}
+	barrier(t, c)
+	want := make([]byte, 50)
+	for i := range want {
+		want[i] = byte(i)
+	}
+	if !slices.Equal(j.all, want) {
+		t.Errorf("executed %v", j.all)
+	}
+}
+
+func TestAHeldMessageThatChangesTheConsumerKeepsTheRestHeld(t *testing.T) {
+	n, j := bareNode(t), &journal{}
+	first, second := &hold{node: n}, &hold{node: n}
+	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, first)
+	push := func(m message) {
+		t.Helper()
+		if err := c.push(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push(note(1))
+	became := make(chan struct{})
+	if err := c.control(func(t *turn) { t.cell.become(t.claim, second); close(became) }); err != nil {
+		t.Fatal(err)
+	}
+	push(note(2))
+	c.box.Seal(&release{cell: c, from: first, next: c})
+	<-became
+	push(note(3))
+	c.box.Seal(&release{cell: c, from: second, next: c})
+	barrier(t, c)
+	if want := []byte{1, 2, 3}; !slices.Equal(j.all, want) {
+		t.Errorf("executed %v, want %v", j.all, want)
+	}
+}
+
+func TestTheEndRefusesWhatIsHeldQueuedAndLater(t *testing.T) {
+	n, j := bareNode(t), &journal{}
+	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, &hold{node: n})
+	ended := 0
+	request := func() {
+		corr, err := n.local.add(completeFunc(func(r result) {
+			if r.err == errGone {
+				ended++
+			}
+		}), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := note(9)
+		m.kind, m.from = msgRequest, replyTo{node: n, corr: corr}
+		if err := c.push(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request()
+	c.refuseAll(errGone)
+	request()
+	barrier(t, c)
+	request()
+	barrier(t, c)
+	if ended != 3 || len(j.all) != 0 {
+		t.Errorf("%d of 3 requests refused, executed %v", ended, j.all)
+	}
+}
+
+func TestAHoldIsBounded(t *testing.T) {
+	n, j := bareNode(t), &journal{}
+	held := &hold{node: n}
+	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
+	const more = 100
+	for i := range holdMessages + more {
+		for m := note(byte(i)); c.push(m) != nil; { // until the hold has taken what is queued
+			runtime.Gosched()
+		}
+	}
+	for c.box.Len() > 0 {
+		runtime.Gosched()
+	}
+	if got := n.counters.dropped.Load(); got != more {
+		t.Errorf("%d dropped, want %d", got, more)
+	}
+	c.refuseAll(errGone)
+	barrier(t, c)
+}
+
+func TestAMessageForAnotherIncarnationIsRefused(t *testing.T) {
+	n := bareNode(t)
+	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 7}, 1, &hold{node: n})
+	m := note(1)
+	defer m.owner.Free()
+	m.objGen = 6
+	if err := c.push(m); err == nil {
+		t.Error("taken")
+	}
+}

@@ -1,0 +1,103 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/store"
+)
+
+func serverConfig() Config {
+	return Config{
+		RID: "a", Role: store.RoleServer, Listen: "127.0.0.1:0", StoreURL: "redis://x", MeshKey: []byte("0123456789abcdef"), Weight: 100,
+	}
+}
+
+func actorApp() *App {
+	app := NewApp()
+	app.AddActor("player", func(*ActorContext) (any, error) { return 1, nil })
+	return app
+}
+
+func TestAConfigurationIsCheckedBeforeAnythingIsOpened(t *testing.T) {
+	good := serverConfig().withDefaults()
+	if err := good.check(actorApp()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*Config)
+		kind   errkind.Kind
+		says   string
+	}{
+		"RID":            {func(c *Config) { c.RID = "a b" }, errkind.InvalidOperation, "RID"},
+		"mesh":           {func(c *Config) { c.Mesh = strings.Repeat("m", 65) }, errkind.InvalidOperation, "mesh name"},
+		"role":           {func(c *Config) { c.Role = 9 }, errkind.InvalidOperation, "role 9"},
+		"no store":       {func(c *Config) { c.StoreURL = "" }, errkind.NotConfigured, "Location Store"},
+		"short key":      {func(c *Config) { c.MeshKey = []byte("short") }, errkind.NotConfigured, "at least 16 bytes"},
+		"no link port":   {func(c *Config) { c.Listen = "" }, errkind.NotConfigured, "link address"},
+		"wildcard":       {func(c *Config) { c.Listen = ":7000" }, errkind.NotConfigured, "Advertise"},
+		"weight":         {func(c *Config) { c.Weight = 10_001 }, errkind.InvalidOperation, "10001"},
+		"negative limit": {func(c *Config) { c.MaxActors = -1 }, errkind.InvalidOperation, "-1"},
+		"lease":          {func(c *Config) { c.Lease.Margin = c.Lease.TTL }, errkind.InvalidOperation, "lease"},
+		"bad address":    {func(c *Config) { c.Listen = "nowhere" }, errkind.InvalidOperation, "nowhere"},
+		"session type": {
+			func(c *Config) { c.Sessions = []SessionListener{{Addr: "127.0.0.1:0", Type: "none"}} },
+			errkind.NotConfigured, `"none"`,
+		},
+	} {
+		bad := good
+		c.change(&bad)
+		err := bad.check(actorApp())
+		if KindOf(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %v that says %s", name, err, c.kind, c.says)
+		}
+	}
+	if err := good.check(NewApp()); KindOf(err) != errkind.NotConfigured {
+		t.Errorf("a server without actor types: %v", err)
+	}
+}
+
+func TestGeneratedRIDsAreValidAndDiffer(t *testing.T) {
+	a, b := Config{RIDPrefix: "gw"}.withDefaults(), Config{RIDPrefix: "gw"}.withDefaults()
+	if !ridForm.MatchString(a.RID) || !strings.HasPrefix(a.RID, "gw-") || len(a.RID) != 11 || a.RID == b.RID {
+		t.Errorf("%q, %q", a.RID, b.RID)
+	}
+}
+
+func TestEveryErrorHasAKind(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		kind errkind.Kind
+	}{
+		{fail(errkind.NotFound, "op", "x", "no"), errkind.NotFound},
+		{fmt.Errorf("wrapped: %w", fail(errkind.Rejected, "op", "x", "no")), errkind.Rejected},
+		{errkind.DataLost, errkind.DataLost},
+		{context.DeadlineExceeded, errkind.DeadlineExceeded},
+		{errors.New("plain"), errkind.InternalFailure},
+		{fromStore(store.ErrUnknown, "op", "x"), errkind.Unavailable},
+		{fromStore(store.ErrUnavailable, "op", "x"), errkind.Unavailable},
+		{fromStore(store.ErrCorrupt, "op", "x"), errkind.DataLost},
+		{fromStore(store.ErrInvalid, "op", "x"), errkind.InvalidOperation},
+	} {
+		if got := KindOf(c.err); got != c.kind {
+			t.Errorf("%v: %v, want %v", c.err, got, c.kind)
+		}
+	}
+}
+
+func TestAClientLearnsOnlyWhatTheApplicationSays(t *testing.T) {
+	own := Errorf(errkind.Rejected, "the room is full")
+	if got := own.clientText(); got != "the room is full" {
+		t.Errorf("application's text: %q", got)
+	}
+	for k := range errkind.Kind(errkind.Count) {
+		inner := fail(k, "request", "player-42", "secret of node a")
+		if got := inner.clientText(); got == "" || strings.Contains(got, "secret") {
+			t.Errorf("%v: %q", k, got)
+		}
+	}
+}
