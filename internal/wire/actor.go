@@ -139,7 +139,7 @@ func DecodeErrorReply(flags uint8, body []byte) (e ErrorReply, err error) {
 	d := decoder{b: body, cmd: CmdError}
 	e.Correlation = d.nonZero("correlation")
 	e.Kind = d.u8max("kind", MaxErrorKind)
-	e.Text = d.s16("text", MaxText)
+	e.Text = d.s16("text")
 	return e, d.done()
 }
 
@@ -156,6 +156,6 @@ func (d *decoder) deadline(required bool) uint32 {
 func (d *decoder) message(name *[]byte, codec *uint8, metadata, payload *[]byte) {
 	*name = d.id("name")
 	*codec = d.u8max("codec", MaxCodec)
-	*metadata = d.s16("metadata", MaxMetadata)
+	*metadata = d.s16("metadata")
 	*payload = d.payload(MaxPayload)
 }

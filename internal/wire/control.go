@@ -96,7 +96,7 @@ func (g *Goodbye) AppendTo(dst []byte) []byte {
 func DecodeGoodbye(body []byte) (g Goodbye, err error) {
 	d := decoder{b: body, cmd: CmdGoodbye}
 	g.Reason = GoodbyeReason(d.reason(uint8(GoodbyeRemoved)))
-	g.Text = d.s16("text", MaxText)
+	g.Text = d.s16("text")
 	return g, d.done()
 }
 

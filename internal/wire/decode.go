@@ -159,10 +159,10 @@ func (d *decoder) rid(field string) []byte {
 	return v
 }
 
-// s16 reads a string of at most limit bytes.
-func (d *decoder) s16(field string, limit int) []byte {
+// s16 reads a string of at most maxS16 bytes.
+func (d *decoder) s16(field string) []byte {
 	n := int(d.u16(field))
-	if n > limit {
+	if n > maxS16 {
 		d.fail(field, ErrTooLarge)
 		return nil
 	}

@@ -144,6 +144,6 @@ func (r *Reject) AppendTo(dst []byte) []byte {
 func DecodeReject(body []byte) (r Reject, err error) {
 	d := decoder{b: body, cmd: CmdReject}
 	r.Reason = RejectReason(d.reason(uint8(RejectShuttingDown)))
-	r.Text = d.s16("text", MaxText)
+	r.Text = d.s16("text")
 	return r, d.done()
 }

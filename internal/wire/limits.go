@@ -26,9 +26,9 @@ const (
 	// MaxRID bounds a node's RID.
 	MaxRID = 64
 	// MaxMetadata bounds the encoded metadata of a message.
-	MaxMetadata = 1 << 10
+	MaxMetadata = maxS16
 	// MaxText bounds diagnostic text; encoders cut longer text.
-	MaxText = 1 << 10
+	MaxText = maxS16
 	// MaxHops is how often a message may be forwarded by nodes that no longer
 	// own its target.
 	MaxHops = 8
@@ -55,6 +55,9 @@ const Version = 1
 const HeaderSize = 6
 
 const prefixSize = 4
+
+// maxS16 bounds every field with a 16-bit length.
+const maxS16 = 1 << 10
 
 // ValidRID reports whether s can name a node: 1–64 bytes of [A-Za-z0-9._-].
 func ValidRID(s string) bool { return validRID(s) }
