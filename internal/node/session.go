@@ -161,13 +161,27 @@ func (s *sessionConn) end(reason session.CloseReason, diag string) {
 
 // closeSession sends the closing frame and closes. From any goroutine.
 func closeSession(c *engine.Conn, reason session.CloseReason, diag string) {
-	codes := map[session.CloseReason]engine.CloseCode{
-		session.ClientClose: engine.PeerClosed, session.IdleTimeout: engine.Idle, session.HeartbeatTimeout: engine.PeerSilent,
-		session.ServerDrain: engine.Draining, session.ProtocolError: engine.ProtocolError, session.TransportError: engine.OutFull,
+	_ = c.SendControl(buf.Copy(session.AppendClosing(nil, reason, diag))) // a closed connection tells itself by OnClose
+	c.Close(engine.CloseReason{Code: closeCode(reason), Text: diag})
+}
+
+// closeCode is the engine's word for a session's reason.
+func closeCode(r session.CloseReason) engine.CloseCode {
+	switch r {
+	case session.ClientClose:
+		return engine.PeerClosed
+	case session.IdleTimeout:
+		return engine.Idle
+	case session.HeartbeatTimeout:
+		return engine.PeerSilent
+	case session.ServerDrain:
+		return engine.Draining
+	case session.ProtocolError:
+		return engine.ProtocolError
+	case session.TransportError:
+		return engine.TransportError
 	}
-	frame := session.AppendClosing(nil, reason, diag)
-	_ = c.SendControl(buf.Copy(frame))
-	c.Close(engine.CloseReason{Code: codes[reason], Text: diag})
+	return engine.Requested
 }
 
 // deliver sends a packet on its way: relayed to a bound Actor straight from the
