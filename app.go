@@ -179,6 +179,16 @@ func OnPacketRaw[S any](t *SessionType[S], packet string, h func(c *SessionCall,
 	t.t.Sends[packet] = func(c *node.SessionCall, s any, payload []byte) error { return h(sessionCall(c), s.(*S), payload) }
 }
 
+// OnPacketRequestRaw registers the handler of a request of clients with any
+// payload. Payload and reply have the rules of OnRequestRaw.
+func OnPacketRequestRaw[S any](t *SessionType[S], packet string, h func(c *SessionCall, s *S, payload []byte) ([]byte, error)) {
+	t.app.CheckName("packet request", t.t.Name, packet, t.t.Requests[packet] != nil)
+	t.t.Requests[packet] = func(c *node.SessionCall, s any, payload []byte) (node.Reply, error) {
+		r, err := h(sessionCall(c), s.(*S), payload)
+		return node.Reply{Payload: r}, err
+	}
+}
+
 // Relay sends packets of that name, one-way ones and requests, to the Session's
 // binding of the Actor type (the latest, if there are several), without a
 // handler in between. Packets of one client stay in order, relayed ones and

@@ -40,7 +40,7 @@ type bot struct {
 	stopped bool          // it sends nothing any more
 	settled chan struct{} // closed when it is stopped and nothing is open
 	closed  bool          // its client is being closed; what ends now is no trouble
-	cause   error         // its first Unavailable, or nil
+	cause   error         // what took its Actor or the gateway away, or nil
 	gone    chan struct{} // closed when cause is set
 }
 
@@ -62,6 +62,12 @@ func (b *bot) enter(ctx context.Context, gateway string) {
 	if err == nil {
 		b.client = c
 		err = c.RequestJSON(ctx, packetLogin, b.login, &b.place)
+	}
+	if kind, _ := client.KindOf(err); kind == client.DeadlineExceeded {
+		// A creation that a dying node had begun is open until that node's lease
+		// has ended, which is longer than anybody waits here.
+		b.lose(fmt.Errorf("log-in: %w", err))
+		return
 	}
 	if err != nil {
 		b.trouble(fmt.Errorf("log-in: %w", err))
@@ -201,27 +207,39 @@ func (b *bot) onState(_ client.State, err error) {
 // trouble counts what went wrong. An Actor or a gateway that is not there ends the
 // bot and counts once; whether its node is really dead is judged at the end.
 func (b *bot) trouble(err error) {
+	if missing(err) {
+		b.lose(err)
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.closed || b.cause != nil:
-	case !unavailable(err):
+	if !b.closed && b.cause == nil {
 		b.meter.fail(err)
-	default:
-		b.cause = err
-		close(b.gone)
-		b.meter.unavailable.Add(1)
-		if b.online {
-			b.online = false
-			b.meter.online.Add(-1)
-		}
 	}
 }
 
-// unavailable reports whether err says that a node is not there.
-func unavailable(err error) bool {
+// lose ends the bot for good.
+func (b *bot) lose(cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.cause != nil {
+		return
+	}
+	b.cause = cause
+	close(b.gone)
+	b.meter.unavailable.Add(1)
+	if b.online {
+		b.online = false
+		b.meter.online.Add(-1)
+	}
+}
+
+// missing reports whether err says that the Actor or the gateway is not there. A
+// node that is stopped in order takes its Actors along: then they are not found.
+func missing(err error) bool {
 	kind, ok := client.KindOf(err)
-	return errors.Is(err, client.ErrDisconnected) || ok && (kind == client.Unavailable || kind == client.ShuttingDown)
+	return errors.Is(err, client.ErrDisconnected) ||
+		ok && (kind == client.Unavailable || kind == client.ShuttingDown || kind == client.NotFound)
 }
 
 // checkSettled is called, with mu held, when an op has ended or the bot stopped.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"testing"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/client"
 )
 
 type moveHandler = func(c *zlnode.ActorCall, p *player, payload []byte) error
@@ -114,6 +117,32 @@ func TestABotSeesAMoveThatIsExecutedTwice(t *testing.T) {
 	})
 	if want := (tally{Duplicated: 1}); o.tally != want || o.wrong == nil {
 		t.Errorf("%+v, want %+v and a chain that differs", o, want)
+	}
+}
+
+func TestOnlyAMissingActorOrGatewayEndsABot(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&client.RemoteError{Kind: client.Unavailable}, true},
+		{&client.RemoteError{Kind: client.ShuttingDown}, true},
+		{&client.RemoteError{Kind: client.NotFound}, true},
+		{&client.RemoteError{Kind: client.InternalFailure}, false},
+		{&client.RemoteError{Kind: client.CapacityExceeded}, false},
+		{&client.Error{Kind: client.DeadlineExceeded, Err: client.ErrRequestTimeout}, false},
+		{&client.Error{Kind: client.Unavailable, Err: client.ErrDisconnected}, true},
+		{fmt.Errorf("the connection: %w", client.ErrDisconnected), true},
+		{errors.New("malformed"), false},
+	} {
+		m := newMeter()
+		b := newBot(1, m)
+		b.trouble(c.err)
+		b.trouble(c.err)
+		gone := b.cause != nil
+		if gone != c.want || gone && (m.unavailable.Load() != 1 || m.errors.Load() != 0) || !gone && m.errors.Load() != 2 {
+			t.Errorf("%v, twice: gone %v, %d unavailable, %d errors", c.err, gone, m.unavailable.Load(), m.errors.Load())
+		}
 	}
 }
 

@@ -57,8 +57,8 @@ Kill a node while it runs: its Actors are gone, their bots are told once that
 they are unavailable, and everything else plays on.
 
 Without --store the demo brings its own small Redis, and needs nothing installed.
-On a Redis of yours it uses a new namespace, demo-<8 hex digits>, and leaves a
-few keys of some hundred bytes in it.`,
+On a Redis of yours it uses a new namespace, demo-<8 hex digits>, of which a few
+small keys stay.`,
 		Example: `  zlnode demo
   zlnode demo --bots 200 --for 30s --tick 20ms
   zlnode demo --store redis://127.0.0.1:6379

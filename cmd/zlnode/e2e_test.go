@@ -27,6 +27,7 @@ var builtTests = map[string]func(t *testing.T, exe string){
 	"the demo verifies every message on its own store":  verifiesOnTheEmbeddedStore,
 	"the demo verifies every message on a redis-server": verifiesOnRedis,
 	"the demo survives the death of an object node":     survivesAnObjectNode,
+	"the demo survives an object node that stops":       survivesAStop,
 	"the demo tells that the gateway is dead":           tellsThatTheGatewayIsDead,
 	"the demo names a store that does not answer":       namesADeadStore,
 	"the demo ends early at Ctrl-C with its result":     endsEarlyWithItsResult,
@@ -168,8 +169,9 @@ func verifies(t *testing.T, p *program) {
 	}
 }
 
-// killWhilePlaying starts a demo and kills one of its nodes when messages flow.
-func killWhilePlaying(t *testing.T, exe, node, duration string) *program {
+// endWhilePlaying starts a demo and sends one of its nodes a signal when messages
+// flow.
+func endWhilePlaying(t *testing.T, exe, node, duration string, sig syscall.Signal) *program {
 	t.Helper()
 	p := start(t, exe, "demo", "--for", duration, "--bots", "20", "--json", "--verbose")
 	pid, err := strconv.Atoi(p.awaitLine(`^node ` + node + ` .* pid (\d+) .*up$`)[1])
@@ -177,15 +179,24 @@ func killWhilePlaying(t *testing.T, exe, node, duration string) *program {
 		t.Fatal(err)
 	}
 	p.awaitLine(`bots 20 of 20 .*request p50 \d`)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(pid, sig); err != nil {
 		t.Fatal(err)
 	}
-	p.awaitLine(`^node ` + node + ` .*down \(killed\)$`)
+	p.awaitLine(`^node ` + node + ` .*down \(`)
 	return p
 }
 
 func survivesAnObjectNode(t *testing.T, exe string) {
-	p := killWhilePlaying(t, exe, "objects-1", "4s")
+	survives(t, endWhilePlaying(t, exe, "objects-1", "3s", syscall.SIGKILL))
+}
+
+// A node that stops in order takes its Actors out of the Store.
+func survivesAStop(t *testing.T, exe string) {
+	survives(t, endWhilePlaying(t, exe, "objects-2", "3s", syscall.SIGTERM))
+}
+
+func survives(t *testing.T, p *program) {
+	t.Helper()
 	p.awaitLine(`bots [1-9]\d* of 20 .*unavailable [1-9]`) // the others play on
 	if v := p.verdict(); v.Unavailable == 0 || v.Unavailable > 20 {
 		t.Errorf("%d of 20 bots are unavailable", v.Unavailable)
@@ -194,7 +205,7 @@ func survivesAnObjectNode(t *testing.T, exe string) {
 
 // The play would last a minute: no bot is left, and so it ends at once.
 func tellsThatTheGatewayIsDead(t *testing.T, exe string) {
-	p := killWhilePlaying(t, exe, "gateway", "60s")
+	p := endWhilePlaying(t, exe, "gateway", "60s", syscall.SIGKILL)
 	if v := p.verdict(); v.Unavailable != 20 {
 		t.Errorf("%d of 20 bots are unavailable", v.Unavailable)
 	}

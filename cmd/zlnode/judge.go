@@ -12,7 +12,7 @@ type outcome struct {
 	tally     tally
 	wrong     error      // what no single message accounts for, or nil
 	place     loginReply // empty if it never logged in
-	cause     error      // the Unavailable that ended it, or nil
+	cause     error      // what took its Actor or the gateway away, or nil
 	arenaLost bool       // its Actor found the arena's node dead
 }
 

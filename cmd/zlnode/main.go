@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +11,21 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )
 
 func main() {
+	redis.SetLogger(silence{})
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
+
+// silence keeps the Redis client's own lines off standard error: every failure
+// that it notes there is reported by the engine, to whom it concerns.
+type silence struct{}
+
+// Printf implements the Redis client's logger.
+func (silence) Printf(context.Context, string, ...any) {}
 
 // errorPrefix begins what this program says of a failure, and the errors of the
 // engine, which must not say it twice.

@@ -309,3 +309,17 @@ func TestChainsDifferWhereTheOrderDiffers(t *testing.T) {
 		chains[chain] = name
 	}
 }
+
+func BenchmarkLedgerChecksAnOp(b *testing.B) {
+	b.ReportAllocs()
+	m := newMatch()
+	for b.Loop() {
+		op := m.ledger.begin(true, time.Time{})
+		m.position++
+		m.chain = extend(m.chain, op)
+		m.ledger.replied(op, answer{op, m.position, m.chain})
+	}
+	if got, err := m.ledger.answers(), m.ledger.diverged; got != (tally{}) || err != nil {
+		b.Fatal(got, err)
+	}
+}

@@ -119,11 +119,17 @@ func (p *player) report(c *zlnode.ActorCall) error {
 	p.reports++
 	p.out = appendReport(p.out[:0], p.reports, c.Actor().ID())
 	err := c.Node().Actor(p.arena).SendRaw(c, packetReport, p.out)
-	if errors.Is(err, zlnode.Unavailable) {
+	if arenaGone(err) {
 		p.arenaLost = true
 		return nil
 	}
 	return err
+}
+
+// arenaGone reports whether err says that the arena is not there: its node is dead,
+// or stops, or has stopped in order and taken it out of the Store.
+func arenaGone(err error) bool {
+	return errors.Is(err, zlnode.Unavailable) || errors.Is(err, zlnode.ShuttingDown) || errors.Is(err, zlnode.NotFound)
 }
 
 func onAct(c *zlnode.ActorCall, p *player, payload []byte) ([]byte, error) {
@@ -154,7 +160,7 @@ func onTotal(c *zlnode.ActorCall, p *player, _ struct{}) (totals, error) {
 		return t, nil
 	}
 	arrived, err := zlnode.Request[seen](c, c.Node().Actor(p.arena), packetReceived, c.Actor().ID())
-	if errors.Is(err, zlnode.Unavailable) {
+	if arenaGone(err) {
 		t.ArenaLost = true
 		return t, nil
 	}

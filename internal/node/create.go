@@ -160,8 +160,7 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 			if s.full {
 				return store.Change{}, fail(errkind.CapacityExceeded, opCreate, s.req.ID, "every node that hosts type %q is full", s.req.Type)
 			}
-			err.Object = s.req.ID
-			return store.Change{}, err
+			return store.Change{}, err.of(opCreate, s.req.ID)
 		}
 		change, err := s.reserveAt(ctx, target)
 		if err != nil {
@@ -219,8 +218,7 @@ func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authori
 		terminal, err = n.askCreation(ctx, row, job)
 	}
 	if err != nil {
-		err.Op, err.Object = opCreate, req.ID
-		return CreateResult{}, err
+		return CreateResult{}, err.of(opCreate, req.ID)
 	}
 	switch terminal.Outcome {
 	case wire.OutcomeCreated:
