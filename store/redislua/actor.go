@@ -39,8 +39,10 @@ func (s *Store) ReserveActor(ctx context.Context, r store.Reserve) (store.Change
 	}
 	k := &s.keys
 	return s.change(ctx, r.ID, lua.ActorReserve,
-		[]string{k.actor(r.ID), k.request(r.ID), k.terminal(r.Op), k.node(r.TargetRID), k.leases, k.capacity, k.reserved,
-			k.objectCounter, k.versionCounter},
+		[]string{
+			k.actor(r.ID), k.request(r.ID), k.terminal(r.Op), k.node(r.TargetRID), k.leases, k.capacity, k.reserved,
+			k.objectCounter, k.versionCounter,
+		},
 		r.ID, r.Type, operation(r.Op), r.TargetRID, decimal(r.TargetLifecycle), millis(r.Timeout),
 		string(r.Request), sum(r.Request))
 }
@@ -52,8 +54,10 @@ func (s *Store) FinishActor(ctx context.Context, f store.Finish) (store.Change, 
 	}
 	k := &s.keys
 	return s.change(ctx, f.ID, lua.ActorFinish,
-		[]string{k.actor(f.ID), k.request(f.ID), k.terminal(f.Op), k.leases, k.capacity, k.reserved, k.owned,
-			k.versionCounter},
+		[]string{
+			k.actor(f.ID), k.request(f.ID), k.terminal(f.Op), k.leases, k.capacity, k.reserved, k.owned,
+			k.versionCounter,
+		},
 		f.ID, decimal(f.ObjectGen), decimal(f.Version), f.OwnerID, decimal(f.LeaseGen), operation(f.Op),
 		strconv.Itoa(int(f.Result)), strconv.Itoa(int(f.FailKind)), string(f.Reply), sum(f.Reply),
 		millis(store.TerminalRetention))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -24,7 +25,7 @@ func (s *Store) run(ctx context.Context, script lua.Script, keys []string, args 
 	var words []string
 	err := s.attempt(ctx, func(ctx context.Context, client redis.UniversalClient) (err error) {
 		words, err = c.execute(ctx, client)
-		if err == errForeignAnswer {
+		if errors.Is(err, errForeignAnswer) {
 			s.renew(client)
 		}
 		return err
@@ -94,7 +95,7 @@ func (c *call) MarshalBinary() ([]byte, error) {
 // wasSent reports whether the command may have reached the server. If not, it never
 // will.
 func (c *call) wasSent() bool {
-	
+	c.state.CompareAndSwap(pending, abandoned)
 	return c.state.Load() == sent
 }
 

@@ -13,10 +13,13 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
+// patient makes calls end by their contexts alone.
+func patient(o *Options) { o.Timeout = time.Hour }
+
 func TestLateAnswerIsUnknownAndTheOperationApplied(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		p := newProxy(t, url)
-		s := newScene(t, openStore(t, p.url()))
+		s := newScene(t, openStore(t, p.url(), patient))
 		s.create("player-0") // from here on the server has the scripts
 		for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 			"canceled": context.WithCancel,
@@ -96,7 +99,7 @@ func TestGivenUpCallsAreSentOrNot(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		const pool, callers = 5, 200
 		p := newProxy(t, url)
-		s := newScene(t, openStore(t, p.url(), func(o *Options) { o.PoolSize = pool }))
+		s := newScene(t, openStore(t, p.url(), patient, func(o *Options) { o.PoolSize = pool }))
 		s.create("player-x") // from here on the server has the scripts
 		ctx, cancel := context.WithCancel(within(t))
 		before := p.scriptsSeen()
@@ -151,7 +154,7 @@ func TestAnswerOfAnotherCallIsNotTaken(t *testing.T) {
 			stale = bytes.Clone(b)
 			return b
 		}
-		return stale
+		return append(bytes.Clone(stale), b...) // and the call's own too late
 	})
 	if _, err := read("player-1"); err != nil {
 		t.Fatal(err)
@@ -199,7 +202,7 @@ func TestCloseEndsCallsUnderWay(t *testing.T) {
 	p.hold()
 	done := make(chan error)
 	go func() {
-		_, err := s.ReserveActor(context.Background(), s.request("player-1"))
+		_, err := s.ReserveActor(within(t), s.request("player-1"))
 		done <- err
 	}()
 	p.waitForScripts(before + 1)

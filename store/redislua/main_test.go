@@ -21,6 +21,10 @@ import (
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
 	code := m.Run()
+	if err := wipe(); err != nil {
+		fmt.Fprintln(os.Stderr, "test namespaces are left in Redis:", err)
+		code = 1
+	}
 	if code == 0 {
 		err := goleak.Find()
 		for range 10 {
@@ -46,14 +50,45 @@ func (silent) Printf(context.Context, string, ...any) {}
 // or URL, and skips the test without it.
 func realRedis(t testing.TB) string {
 	t.Helper()
-	url := os.Getenv("ZLNODE_TEST_REDIS")
+	url := realURL()
 	if url == "" {
 		t.Skip("needs a redis-server: set ZLNODE_TEST_REDIS to its host:port or URL")
 	}
-	if !strings.Contains(url, "://") {
+	return url
+}
+
+func realURL() string {
+	url := os.Getenv("ZLNODE_TEST_REDIS")
+	if url != "" && !strings.Contains(url, "://") {
 		url = "redis://" + url
 	}
 	return url
+}
+
+// namespaces begins the name of every namespace of this run.
+var namespaces = "test-" + randomHex()[:8] + "-"
+
+// wipe removes this run's namespaces from the real Redis.
+func wipe() error {
+	url := realURL()
+	if url == "" {
+		return nil
+	}
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), stepMax)
+	defer cancel()
+	keys := c.Scan(ctx, 0, `\{zl:`+namespaces+"*", 1000).Iterator()
+	for keys.Next(ctx) {
+		if err := c.Del(ctx, keys.Val()).Err(); err != nil {
+			return err
+		}
+	}
+	return keys.Err()
 }
 
 func embeddedRedis(t testing.TB) *Embedded {
@@ -72,11 +107,10 @@ func onBoth(t *testing.T, test func(t *testing.T, url string)) {
 	t.Run("Real", func(t *testing.T) { test(t, realRedis(t)) })
 }
 
-// openStore opens a Store on a namespace of its own. At the end the namespace is
-// audited and removed.
+// openStore opens a Store on a namespace of its own.
 func openStore(t testing.TB, url string, edit ...func(*Options)) *Store {
 	t.Helper()
-	o := Options{URL: url, Namespace: "test-" + randomHex(), PoolSize: 20, Timeout: stepMax}
+	o := Options{URL: url, Namespace: namespaces + randomHex(), PoolSize: 20, Timeout: stepMax}
 	for _, e := range edit {
 		e(&o)
 	}

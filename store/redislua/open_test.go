@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"strings"
@@ -118,6 +119,32 @@ func TestTLSIsUsed(t *testing.T) {
 		t.Errorf("Open with an unknown certificate = %v, %v; want ErrUnavailable", s, err)
 	}
 	newScene(t, openStore(t, "rediss://"+server.Addr()+"?skip_verify=true")).create("player-1")
+}
+
+func TestCloseGivesUpDials(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	ctx, cancel := context.WithCancel(within(t))
+	ended := make(chan error)
+	go func() {
+		conn, err := l.Accept() // takes part in no TLS handshake
+		cancel()
+		if err == nil {
+			_, err = io.Copy(io.Discard, conn) // to the end of the connection
+			_ = conn.Close()
+		}
+		ended <- err
+	}()
+	_, err = Open(ctx, Options{URL: "rediss://" + l.Addr().String(), DialTimeout: time.Hour, Timeout: time.Hour})
+	if !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Open = %v; want ErrUnavailable", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestEmbeddedNamesAnAddressThatIsTaken(t *testing.T) {

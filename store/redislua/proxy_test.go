@@ -3,7 +3,7 @@ package redislua
 import (
 	"bytes"
 	"net"
-	"strings"
+	"net/url"
 	"sync"
 	"testing"
 )
@@ -13,7 +13,7 @@ import (
 // that new connections come about.
 type proxy struct {
 	t      testing.TB
-	target string
+	target *url.URL
 	addr   string
 	pumps  sync.WaitGroup
 
@@ -23,6 +23,7 @@ type proxy struct {
 	links    map[*link]bool
 	held     bool                // answers wait
 	scripts  int                 // EVALSHA and EVAL seen
+	passed   int                 // of them written to the server
 	edit     func([]byte) []byte // what becomes of an answer
 }
 
@@ -34,7 +35,11 @@ type link struct {
 
 func newProxy(t testing.TB, target string) *proxy {
 	t.Helper()
-	p := &proxy{t: t, target: strings.TrimPrefix(target, "redis://"), links: map[*link]bool{}, addr: "127.0.0.1:0"}
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{t: t, target: u, links: map[*link]bool{}, addr: "127.0.0.1:0"}
 	p.changed = sync.NewCond(&p.mu)
 	p.start()
 	t.Cleanup(func() {
@@ -44,7 +49,12 @@ func newProxy(t testing.TB, target string) *proxy {
 	return p
 }
 
-func (p *proxy) url() string { return "redis://" + p.addr }
+// url is the target's with the proxy's address.
+func (p *proxy) url() string {
+	u := *p.target
+	u.Host = p.addr
+	return u.String()
+}
 
 // start listens, again on the same address after stop.
 func (p *proxy) start() {
@@ -62,7 +72,7 @@ func (p *proxy) start() {
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", p.target)
+			server, err := net.Dial("tcp", p.target.Host)
 			if err != nil {
 				_ = client.Close()
 				continue
@@ -113,7 +123,7 @@ func (p *proxy) set(f func()) {
 func (p *proxy) waitForScripts(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.scripts < n {
+	for p.passed < n {
 		p.changed.Wait()
 	}
 }
@@ -140,9 +150,12 @@ func (p *proxy) pump(l *link, from, to net.Conn, pass func(*link, []byte) error)
 
 func (p *proxy) request(l *link, b []byte) error {
 	calls := bytes.Count(b, []byte("\r\nevalsha\r\n")) + bytes.Count(b, []byte("\r\neval\r\n"))
-	p.set(func() { l.asked = l.asked || calls > 0 })
+	p.set(func() {
+		l.asked = l.asked || calls > 0
+		p.scripts += calls
+	})
 	_, err := l.server.Write(b)
-	p.set(func() { p.scripts += calls })
+	p.set(func() { p.passed += calls })
 	return err
 }
 

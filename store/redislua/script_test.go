@@ -1,6 +1,7 @@
 package redislua
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,7 +70,6 @@ func TestGenerationsEndAtTheirLimitAndChangeNothing(t *testing.T) {
 		raw := rawClient(t, url)
 		store1 := openStore(t, url)
 		k := &store1.keys
-		t.Cleanup(func() { wipe(t, raw, k) })
 		set := func(counter, value string) {
 			t.Helper()
 			if err := raw.Set(within(t), counter, value, 0).Err(); err != nil {
@@ -155,7 +155,6 @@ func TestRecordsThatNoScriptWroteAreCorrupt(t *testing.T) {
 		raw := rawClient(t, url)
 		s := newScene(t, openStore(t, url))
 		k := &s.keys
-		t.Cleanup(func() { wipe(t, raw, k) })
 		read := func(what string) {
 			t.Helper()
 			if a, found, err := s.ReadActor(within(t), "player-1"); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "actor:player-1") {
@@ -195,7 +194,6 @@ func TestListOfMoreNodesThanAPageTakes(t *testing.T) {
 		const n = 2100
 		raw := rawClient(t, url)
 		s := openStore(t, url)
-		t.Cleanup(func() { wipe(t, raw, &s.keys) })
 		encoded := `{"rid":"%s","lifecycle":"1","revision":"1","appVersion":"` + strings.Repeat("x", 3000) + `"}` // 6.3 MB in all
 		pipe := raw.Pipeline()
 		for i := range n {
@@ -214,6 +212,34 @@ func TestListOfMoreNodesThanAPageTakes(t *testing.T) {
 			if want := fmt.Sprintf("node-%04d", i); d.RID != want {
 				t.Fatalf("node %d is %s; want %s", i, d.RID, want)
 			}
+		}
+	})
+}
+
+func TestPageOfAListTakesAtLeastOneNodeAndNoByteTooMany(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		s := openStore(t, url)
+		a, b := serve(t, s, "node-a"), serve(t, s, "node-b")
+		size := func(l store.Lease) int {
+			encoded, err := json.Marshal(describe(l))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(encoded)
+		}
+		both := size(a) + size(b)
+		for bytes, want := range map[int]int{1: 1, both - 1: 1, both: 2} {
+			s.page.bytes = bytes
+			_, done, nodes, err := s.nodePage(within(t), []string{"node-a", "node-b"})
+			if err != nil || done != want || len(nodes) != want {
+				t.Errorf("page of %d bytes has %d nodes, done %d, %v; want %d", bytes, len(nodes), done, err, want)
+			}
+		}
+		s.page = pageMax
+		// A node that went since the index was read is done and not there.
+		_, done, nodes, err := s.nodePage(within(t), []string{"node-0", "node-a"})
+		if err != nil || done != 2 || len(nodes) != 1 {
+			t.Errorf("page with a missing node has %d nodes, done %d, %v", len(nodes), done, err)
 		}
 	})
 }

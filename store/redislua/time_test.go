@@ -89,7 +89,6 @@ func TestTerminalKeysExpireByThemselves(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		raw := rawClient(t, url)
 		s := newScene(t, openStore(t, url))
-		t.Cleanup(func() { wipe(t, raw, &s.keys) })
 		a, op := s.create("player-1")
 		want := 5*time.Second + store.TerminalRetention
 		if ttl := raw.PTTL(within(t), s.keys.terminal(op)).Val(); ttl <= want-stepMax || ttl > want {

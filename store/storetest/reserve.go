@@ -146,6 +146,11 @@ var reserveCases = []testCase{
 			w.reserve(request("player-1", w.server(rid, edit)), store.TargetIncompatible)
 			w.wantMissing("player-1")
 		}
+		p := w.server("node-a")
+		p.desc.ActorTypes = []string{"monster"}
+		p.desc.Revision++
+		w.publish(p.Lease, p.desc, store.Applied)
+		w.reserve(request("player-1", p), store.TargetIncompatible) // it does no longer
 	}},
 	{"RefusedReservationLeavesNothing", func(w *world) {
 		full := w.server("node-a", limit(1))
@@ -161,7 +166,7 @@ var reserveCases = []testCase{
 		nodes := []process{w.server("node-a"), w.server("node-b"), w.server("node-c")}
 		var mu sync.Mutex
 		got := map[store.Reason]int{}
-		var gens = map[store.ObjectGen]bool{}
+		gens := map[store.ObjectGen]bool{}
 		together(50, func(i int) {
 			c, err := w.s.ReserveActor(w.ctx(), request("player-1", nodes[i%len(nodes)]))
 			if err != nil {
