@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/client"
@@ -208,6 +209,7 @@ func TestAClientLearnsKindAndNothingOfTheInside(t *testing.T) {
 			{"fail in session", `"plain"`, zlnode.InternalFailure, ""},
 			{"fail in session", `"panic"`, zlnode.InternalFailure, ""},
 			{"fail in session", `{`, zlnode.ProtocolError, ""},
+			{"fail in actor", `"kind"`, zlnode.Rejected, "you may not"},
 			{"fail in actor", `"plain"`, zlnode.InternalFailure, ""},
 			{"fail in actor", `"panic"`, zlnode.InternalFailure, ""},
 			{"fail in actor", `{`, zlnode.ProtocolError, ""},
@@ -365,6 +367,35 @@ func TestACompressedRequestIsAnsweredPlain(t *testing.T) {
 		c.write(p)
 		if a := c.answer(2); a.Compressed || string(a.Payload) != strings.Repeat("a", 100) {
 			t.Errorf("answer %q", a.Payload)
+		}
+	})
+}
+
+// A client's request to an Actor ends at the gateway's request timeout. One that
+// still waits then is not executed, and a reply that comes late is dropped.
+func TestARelayedRequestEndsAtItsDeadline(t *testing.T) {
+	onEachStageWith(t, func(c *zlnode.Config) { c.RequestTimeout = 300 * time.Millisecond }, func(t *testing.T, s *stage) {
+		c := s.stream(t)
+		c.write(request(1, "login", `{"ID":"a"}`))
+		c.answer(1)
+		c.write(request(2, "stop", `{}`), request(3, "note", "3"))
+		receive(t, s.gate.entered)
+		ended := map[uint64]bool{}
+		for range 2 {
+			p := c.read()
+			kind, _, err := session.ParseErrorBody(p.Payload)
+			if p.Kind != session.KindError || err != nil || kind != zlnode.DeadlineExceeded {
+				t.Errorf("%v to %d: %s", p.Kind, p.Seq, p.Payload)
+			}
+			ended[p.Seq] = true
+		}
+		s.gate.open <- struct{}{}
+		c.write(send("note", "4"), send("greet", `""`))
+		if p := c.read(); string(p.Name) != "welcome" || !ended[2] || !ended[3] {
+			t.Errorf("%v to %d: %s, after ends of %v", p.Kind, p.Seq, p.Payload, ended)
+		}
+		if notes := s.journal.of("note"); !slices.Equal(notes, []string{"4"}) {
+			t.Errorf("executed %v", notes)
 		}
 	})
 }

@@ -162,7 +162,7 @@ func (c *stream) end() (e ending) {
 			if errors.As(err, &timeout) && timeout.Timeout() {
 				c.t.Fatal("the server left the connection open")
 			}
-			e.orderly = err == io.EOF
+			e.orderly = errors.Is(err, io.EOF)
 			return e
 		}
 		if e.told {

@@ -21,23 +21,28 @@ type stage struct {
 	gateway, owner *zlnode.Node
 	gate           *gate
 	journal        *journal
-	closed         chan string   // what OnSessionClose was told, each time it ran
-	idle           time.Duration // of the session port
+	closed         chan string // what OnSessionClose was told, each time it ran
 }
 
 // onEachStage runs f where the Actors live on the gateway and where they do not.
 func onEachStage(t *testing.T, f func(t *testing.T, s *stage)) {
+	onEachStageWith(t, func(*zlnode.Config) {}, f)
+}
+
+// onEachStageWith is onEachStage with a change of the gateway's configuration.
+func onEachStageWith(t *testing.T, change func(*zlnode.Config), f func(t *testing.T, s *stage)) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		for _, place := range []string{"local", "remote"} {
 			t.Run(place, func(t *testing.T) {
 				s := newStage(newWorld(t, w.url))
 				if place == "local" {
-					s.gateway = s.start(zlnode.Config{RID: "a-both", Role: zlnode.RoleServer, Sessions: s.listeners()}, s.app())
+					s.gateway = s.startWith(zlnode.Config{RID: "a-both", Role: zlnode.RoleServer}, change)
 					s.owner = s.gateway
 				} else {
 					s.owner = s.server("b-owner", s.app())
-					s.startGateway(1)
+					s.gateway = s.startWith(zlnode.Config{RID: "a-gateway", Role: zlnode.RoleClient}, change)
+					s.linked(s.gateway, 1)
 				}
 				f(t, s)
 			})
@@ -45,19 +50,24 @@ func onEachStage(t *testing.T, f func(t *testing.T, s *stage)) {
 	})
 }
 
+// startWith starts a node with a session port.
+func (s *stage) startWith(c zlnode.Config, change func(*zlnode.Config)) *zlnode.Node {
+	s.t.Helper()
+	c.Sessions = []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "player"}}
+	change(&c)
+	return s.start(c, s.app())
+}
+
+// newGateway starts a gateway without Actors and waits for its links.
+func (s *stage) newGateway(rid string, servers int) *zlnode.Node {
+	s.t.Helper()
+	n := s.startWith(zlnode.Config{RID: rid, Role: zlnode.RoleClient}, func(*zlnode.Config) {})
+	s.linked(n, servers)
+	return n
+}
+
 func newStage(w *world) *stage {
 	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan string, 1000)}
-}
-
-func (s *stage) listeners() []zlnode.SessionListener {
-	return []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "player", IdleTimeout: s.idle}}
-}
-
-// startGateway starts a gateway without Actors and waits for its links.
-func (s *stage) startGateway(servers int) {
-	s.t.Helper()
-	s.gateway = s.start(zlnode.Config{RID: "a-gateway", Role: zlnode.RoleClient, Sessions: s.listeners()}, s.app())
-	s.linked(s.gateway, servers)
 }
 
 // create makes an Actor of the stage's type at the owner.
@@ -327,14 +337,13 @@ func errorFrame(err error) (*client.RemoteError, bool) {
 }
 
 // wantRemote fails the test unless err is an Error frame of that kind.
-func wantRemote(t *testing.T, err error, kind zlnode.Kind) *client.RemoteError {
+func wantRemote(t *testing.T, err error, kind zlnode.Kind) {
 	t.Helper()
 	remote, ok := errorFrame(err)
 	if !ok {
 		t.Fatalf("%v, want an Error frame of kind %v", err, kind)
 	}
-	if remote.Kind != kind {
-		t.Fatalf("kind %v, want %v: %v", remote.Kind, kind, err)
+	if remote.Kind != kind || remote.Message == "" {
+		t.Fatalf("kind %v, want %v with a text: %v", remote.Kind, kind, err)
 	}
-	return remote
 }

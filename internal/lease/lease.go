@@ -36,11 +36,11 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate checks that a renewal that is lost once can still be repeated before
-// acting would end.
+// Validate checks that a renewal may take its whole time and still end before
+// acting would.
 func (c Config) Validate() error {
 	if c.Renew <= 0 || c.Timeout <= 0 || c.TTL <= 0 || c.Margin < 0 {
-		return fmt.Errorf("lease: renew %v, timeout %v, ttl %v and margin %v must be positive", c.Renew, c.Timeout, c.TTL, c.Margin)
+		return fmt.Errorf("lease: renew %v, timeout %v, ttl %v and margin %v: all must be positive, the margin may be 0", c.Renew, c.Timeout, c.TTL, c.Margin)
 	}
 	if c.Renew+c.Timeout >= c.TTL-c.Margin {
 		return fmt.Errorf("lease: renew %v + timeout %v must be less than ttl %v - margin %v; raise the ttl or renew more often",

@@ -119,12 +119,14 @@ func (c *actorCell) ended(f func(*turn)) {
 	c.box.PushControl(message{kind: msgEnd, control: f, deadline: clock.Never})
 }
 
-// hold keeps messages in order until the Actor's fate is known. It is bounded;
+// hold keeps messages in order until the Actor's fate is known. What it holds is
+// out of the mailbox's budget, so it has one of the same size;
 // what goes over is refused at once, but for ends, of which there is at most one
 // for each thing that was admitted before.
 type hold struct {
-	node *Node
-	held []message
+	node  *Node
+	held  []message
+	bytes int
 }
 
 // Begin implements mailbox.Consumer.
@@ -132,10 +134,11 @@ func (h *hold) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer.
 func (h *hold) Consume(_ *mailbox.Claim[message], m message) {
-	if len(h.held) >= holdMessages && m.kind != msgEnd {
+	if m.kind != msgEnd && (len(h.held) >= actorQueueMessages || h.bytes+m.bytes() > actorQueueBytes) {
 		m.refuse(h.node, errQueueFull)
 		return
 	}
+	h.bytes += m.bytes()
 	h.held = append(h.held, m)
 }
 

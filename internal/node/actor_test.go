@@ -150,7 +150,7 @@ func TestAHoldIsBounded(t *testing.T) {
 	held := &hold{node: n}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	const more = 100
-	for i := range holdMessages + more {
+	for i := range actorQueueMessages + more {
 		for m := note(byte(i)); c.push(m) != nil; { // until the hold has taken what is queued
 			runtime.Gosched()
 		}

@@ -9,7 +9,10 @@ import (
 	"github.com/zlnode/zlnode/internal/wire"
 )
 
-const opBind = "bind"
+const (
+	opBind = "bind"
+	opPush = "push"
+)
 
 // bindingKey identifies a binding at the Actor's owner: the way to the Session's
 // owner, the Session, and the generation that its owner gave. A link is part of
@@ -124,11 +127,11 @@ func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
 	case known != nil && known.ref == ref && !known.lost():
 		b.gen, b.again = known.gen, true
 	case known == nil && len(bound) >= bindingsMax:
-		return fail(errkind.CapacityExceeded, opBind, ref.ID, "the session has %d bindings already", bindingsMax)
+		return errBindingsFull.of(opBind, ref.ID)
 	default:
 		b.gen = n.bindings.Add(1)
 	}
-	ctx, cancel := n.bound(ctx, n.cfg.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.RequestTimeout)
 	defer cancel()
 	done := make(chan *Error, 1)
 	if n.isHere(&ref) {
@@ -177,12 +180,11 @@ func (s *sessionConn) bindHere(b *sessionBinding, done chan<- *Error) {
 			return
 		}
 		b.typ, b.cell = cell.typ.Name, cell
-		if !s.publish(b) {
+		err := s.publish(b)
+		if err != nil {
 			t.unregister(key)
-			done <- errSessionClosed
-			return
 		}
-		done <- nil
+		done <- err
 	})
 	if full != nil {
 		done <- full
@@ -202,9 +204,8 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 		case r.err == nil:
 			b.typ = string(r.payload)
 			r.owner.Free()
-			if !s.publish(b) {
+			if r.err = s.publish(b); r.err != nil {
 				s.unbind(b)
-				r.err = errSessionClosed
 			}
 		case r.err.Kind == errkind.DeadlineExceeded && !b.again:
 			s.unbind(b) // it may have been registered all the same
@@ -218,17 +219,21 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 	return nil
 }
 
-// publish makes b a route of the Session, unless the Session is closed. One that
-// is bound again has its route and keeps its place.
-func (s *sessionConn) publish(b *sessionBinding) bool {
+// publish makes b a route of the Session, unless the Session is closed or has as
+// many as it may. One that is bound again has its route and keeps its place.
+func (s *sessionConn) publish(b *sessionBinding) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return false
+		return errSessionClosed
 	}
 	old := s.routes.Load()
-	if known := old.byActor[b.ref.ID]; known != nil && known.gen == b.gen && known.link == b.link {
-		return true
+	known := old.byActor[b.ref.ID]
+	switch {
+	case known != nil && known.gen == b.gen && known.link == b.link:
+		return nil
+	case known == nil && len(old.byActor) >= bindingsMax:
+		return errBindingsFull
 	}
 	next := &sessionRoutes{byActor: maps.Clone(old.byActor), byType: maps.Clone(old.byType)}
 	if next.byActor == nil {
@@ -237,7 +242,7 @@ func (s *sessionConn) publish(b *sessionBinding) bool {
 	next.byActor[b.ref.ID] = b
 	next.byType[b.typ] = b
 	s.routes.Store(next)
-	return true
+	return nil
 }
 
 // unbind tells the Actor's owner that the binding is over.
@@ -252,12 +257,11 @@ func (s *sessionConn) unbind(b *sessionBinding) {
 	})
 }
 
-// push sends an Actor's message to the client of the bound Session. The bytes
+// Push sends an Actor's message to the client of the bound Session. The bytes
 // are copied.
 func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
-	const op = "push"
 	id := c.cell.ref.ID
-	if err := checkMessage(op, id, name, meta, payload); err != nil {
+	if err := checkMessage(opPush, id, name, meta, payload); err != nil {
 		return err
 	}
 	if err := checkClientPayload(id, payload); err != nil {
@@ -266,10 +270,10 @@ func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
 	b := &c.cell.binding
 	switch {
 	case !b.stands():
-		return errNotBound.of(op, id)
+		return errNotBound.of(opPush, id)
 	case b.local != nil:
 		if err := b.local.pushFrom(b.local.routes.Load().byActor[id], b.key, name, codec, meta, payload); err != nil {
-			return err.of(op, id)
+			return err.of(opPush, id)
 		}
 		return nil
 	}
@@ -280,7 +284,7 @@ func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
 	record := buf.Get(p.Size())
 	p.AppendTo(record.Bytes()[:0])
 	if err := b.key.link.send(c, record); err != nil {
-		return err.of(op, id)
+		return err.of(opPush, id)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (c *Call) FromSession() bool {
 }
 
 // Bound reports whether a Session is bound to the Actor.
-func (c *Call) Bound() bool { return c.cell.binding.key.gen != 0 }
+func (c *Call) Bound() bool { return c.cell.binding.stands() }
 
 // run is the Actor's turn for one application message.
 func (a *actorCell) run(claim *mailbox.Claim[message], m message) {

@@ -62,6 +62,7 @@ type SessionListener struct {
 const (
 	meshKeyBytesMin = 16
 	weightMax       = 10_000
+	ridPrefixMax    = 20 // so that "<prefix>-entry-<uuid>" is a name of 64 bytes or less
 	sessionFrameMax = 64 << 10
 	sessionIdle     = 30 * time.Second
 )
@@ -128,13 +129,15 @@ func (c *Config) check(app *App) error {
 	switch {
 	case !ridForm.MatchString(c.RID):
 		return bad(invalid, "RID must be 1 to 64 of A-Z a-z 0-9 . _ -")
+	case len(c.RIDPrefix) > ridPrefixMax || !ridForm.MatchString(c.RIDPrefix):
+		return bad(invalid, "RID prefix %q must be 1 to %d of A-Z a-z 0-9 . _ -", c.RIDPrefix, ridPrefixMax)
 	case !meshForm.MatchString(c.Mesh):
 		return bad(invalid, "mesh name %q must be 1 to 64 of A-Z a-z 0-9 . _ -", c.Mesh)
 	case c.Role > store.RoleServer:
 		return bad(invalid, "unknown object role %d", c.Role)
 	case c.Role != store.RoleNone && c.StoreURL == "":
 		return bad(errkind.NotConfigured, "a node with an object role needs a Location Store; set its URL, or use the role None")
-	case c.Role != store.RoleNone && len(c.MeshKey) < meshKeyBytesMin:
+	case (c.Role != store.RoleNone || c.Listen != "") && len(c.MeshKey) < meshKeyBytesMin:
 		return bad(errkind.NotConfigured, "a mesh key of at least %d bytes is needed; it has %d", meshKeyBytesMin, len(c.MeshKey))
 	case c.Role == store.RoleServer && len(app.Actors) == 0:
 		return bad(errkind.NotConfigured, "an object server needs at least one actor type")

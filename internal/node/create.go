@@ -55,7 +55,7 @@ func (n *Node) Create(ctx context.Context, req CreateRequest) (CreateResult, err
 	if err := n.checkCreate(&req); err != nil {
 		return CreateResult{}, err
 	}
-	ctx, cancel := n.bound(ctx, n.cfg.CreateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.CreateTimeout)
 	defer cancel()
 	var result CreateResult
 	var err *Error
@@ -86,7 +86,7 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 
 // create tries until the id is ours, somebody else's, or the deadline passes.
 func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *Error) {
-	search := search{node: n, req: req, refused: map[string]bool{}}
+	targets := search{node: n, req: req, refused: map[string]bool{}}
 	wait := createWaitMin
 	for {
 		if ctx.Err() != nil {
@@ -95,13 +95,13 @@ func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *E
 		asked := clock.Now()
 		row, found, err := n.store.ReadActor(ctx, req.ID)
 		if err != nil {
-			if errors.Is(err, store.ErrUnknown) && ctx.Err() == nil {
+			if errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin) {
 				continue // a read that was lost is read again
 			}
 			return CreateResult{}, n.storeFailure(ctx, err, req.ID)
 		}
 		if !found {
-			change, err := search.reserve(ctx)
+			change, err := targets.reserve(ctx)
 			if err != nil {
 				return CreateResult{}, err
 			}
@@ -167,8 +167,13 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 			return change, err
 		}
 		switch change.Reason {
-		case store.Applied, store.AlreadyApplied:
+		case store.AlreadyApplied:
+			if !change.Found { // reserved by a try whose answer was lost, and cancelled since
+				continue
+			}
 			change.Reason = store.Applied
+			return change, nil
+		case store.Applied:
 			return change, nil
 		case store.Exists, store.TypeMismatch:
 			return change, nil
@@ -186,7 +191,8 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 }
 
 // reserveAt asks for one target. A lost answer is asked for again with the same
-// operation id, so the Store says whether it was applied.
+// operation id, so the Store says whether it was applied; the record is found
+// then only if it is still that reservation.
 func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.Change, *Error) {
 	r := store.Reserve{
 		ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
@@ -196,9 +202,12 @@ func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.
 	for {
 		change, err := s.node.store.ReserveActor(ctx, r)
 		if err == nil {
+			if change.Reason == store.AlreadyApplied {
+				change.Found = change.Found && change.Record.Create != nil && change.Record.Create.Op == r.Op
+			}
 			return change, nil
 		}
-		if !errors.Is(err, store.ErrUnknown) || ctx.Err() != nil {
+		if !errors.Is(err, store.ErrUnknown) || !pause(ctx, createWaitMin) {
 			return store.Change{}, s.node.storeFailure(ctx, err, s.req.ID)
 		}
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -97,6 +98,7 @@ func (n *Node) stage(ctx context.Context, cell *actorCell, request []byte) decis
 		if err == nil && len(a.Reply) > replyBytesMax {
 			err = fail(errkind.CapacityExceeded, opCreate, cell.ref.ID, "its reply of %d bytes is over the limit of %d", len(a.Reply), replyBytesMax)
 		}
+		a.Reply = bytes.Clone(a.Reply) // the application may use its block again
 		decided <- decision{a, err}
 	})
 	select {
@@ -114,7 +116,7 @@ func (n *Node) readCreation(ctx context.Context, job creation) (*store.Authority
 	for {
 		row, found, err := n.store.ReadActor(ctx, job.id)
 		switch {
-		case err != nil && errors.Is(err, store.ErrUnknown) && ctx.Err() == nil:
+		case err != nil && errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin):
 			continue
 		case err != nil:
 			return nil, n.storeFailure(ctx, err, job.id)

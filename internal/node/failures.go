@@ -13,6 +13,7 @@ var (
 	errGone           = &Error{Kind: errkind.NotFound, Text: "the actor was destroyed"}
 	errNotHere        = &Error{Kind: errkind.Unavailable, Text: "the actor is not at this node", stale: true}
 	errBindingStale   = &Error{Kind: errkind.InvalidOperation, Text: "the session's binding to this actor is over"}
+	errBindingsFull   = &Error{Kind: errkind.CapacityExceeded, Text: "the session is bound to as many actors as it may be"}
 	errNotBound       = &Error{Kind: errkind.InvalidOperation, Text: "no session is bound to this actor"}
 	errSessionClosed  = &Error{Kind: errkind.Unavailable, Text: "the session is closed"}
 	errSessionSlow    = &Error{Kind: errkind.Unavailable, Text: "the client takes its messages too slowly; its session is closed"}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
@@ -18,6 +19,8 @@ func (n *Node) acquireLease(ctx context.Context) error {
 		asked := clock.Now()
 		r, err := n.store.AcquireLease(ctx, n.cfg.RID, ownerIDText(ownerID), n.cfg.Lease.TTL)
 		switch {
+		case errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin):
+			continue // asked again as the same process, the Store repeats its answer
 		case err != nil:
 			return fromStore(err, "start", n.cfg.RID)
 		case r.Reason == store.Applied, r.Reason == store.AlreadyApplied:
@@ -53,6 +56,10 @@ func (n *Node) keepLease() {
 			}
 		}
 		n.admitUntil.Store(int64(n.keeper.AdmitUntil()))
+		if n.leaseOver.Load() { // looked at after the store, as halt sets it before
+			n.admitUntil.Store(0)
+			return
+		}
 		at, armed := n.keeper.NextDeadline()
 		if !armed {
 			continue // an effect is waiting to be done
@@ -79,7 +86,10 @@ func (n *Node) renewLease() lease.Event {
 		return lease.Failed{}
 	case r.Reason == store.Applied || r.Reason == store.AlreadyApplied:
 		return lease.Answered{SentAt: asked, Remaining: r.Lease.Remaining}
+	case n.leaseOver.Load():
+		return lease.Failed{} // this node gave it back while the renewal was under way
 	default:
+		n.log.Error().Stringer("reason", r.Reason).Msg("the owner lease is not this process's any more")
 		return lease.Superseded{}
 	}
 }
@@ -87,9 +97,7 @@ func (n *Node) renewLease() lease.Event {
 // leaseLost ends this process's right to act, for good.
 func (n *Node) leaseLost() {
 	n.admitUntil.Store(0)
-	err := fail(errkind.Unavailable, "run", n.cfg.RID, "its owner lease was issued anew to another process; stop this one")
-	n.log.Error().Err(err).Msg("the owner lease is lost")
-	n.failed(err)
+	n.failed(fail(errkind.Unavailable, "run", n.cfg.RID, "its owner lease is lost: it belongs to another process, or the Store lost it; stop this process"))
 }
 
 // lifecycle returns the generation of this process.

@@ -20,8 +20,9 @@ const (
 	// linkCreditBytes is what a node may have sent to another and not yet
 	// consumed there. It must hold the largest record.
 	linkCreditBytes = 8 << 20
-	// linkOutBytesMax bounds what waits in a link's out queue; credits keep
-	// messages far below it, the rest is for control records.
+	// linkOutBytesMax bounds what waits in a link's out queue. It holds a window
+	// of records of 130 bytes or more, which count 128 bytes beside their own;
+	// floods of smaller ones are refused a little earlier.
 	linkOutBytesMax = 16 << 20
 
 	// actorQueueMessages and actorQueueBytes bound one Actor's queue.
@@ -33,9 +34,6 @@ const (
 	sessionQueueBytes    = 256 << 10
 	// bindingsMax bounds the Actors that one Session may be bound to.
 	bindingsMax = 1024
-	// holdMessages bounds what waits while an Actor is created or destroyed;
-	// both end within a Store call's time.
-	holdMessages = 4096
 
 	// creationsMax bounds the creations that run at once on a node; more wait
 	// for their turn until their deadline.
@@ -71,8 +69,12 @@ const (
 	// dialTimeout bounds one dial, handshake not included.
 	dialTimeout = 3 * time.Second
 
-	// sweepEvery is how often deadlines of relayed requests are looked at.
+	// sweepEvery is how often deadlines are looked at that nobody waits for in a
+	// goroutine: of relayed requests and of binds.
 	sweepEvery = 250 * time.Millisecond
+	// routeSweepRounds is how many of these rounds pass between two looks at the
+	// whole route cache.
+	routeSweepRounds = 20
 
 	// createWaitMin and createWaitMax bound the pause between two looks at a
 	// creation that somebody else has begun.

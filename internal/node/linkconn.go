@@ -24,7 +24,7 @@ type handshake interface {
 }
 
 // linkConn is one connection to another node. Its event loop owns the cores;
-// pending, credit and the methods that send are for all goroutines.
+// pending, gate, returns and the methods that send are for all goroutines.
 type linkConn struct {
 	node *Node
 	conn *engine.Conn
@@ -230,10 +230,13 @@ func (l *linkConn) sendNow(record *buf.Buf) (taken bool, err *Error) {
 	return true, l.sendPaid(record)
 }
 
-// sendPaid queues a record whose credit was taken. Credits keep the queue far
-// below its bound, so it is full only if the peer stalls.
+// sendPaid queues a record whose credit was taken. The out queue is wide enough
+// for all that credit lets in, but for floods of tiny records; then, or when the
+// link is lost, the credit goes back with the refusal.
 func (l *linkConn) sendPaid(record *buf.Buf) *Error {
+	n := len(record.Bytes())
 	if err := l.conn.Send(record); err != nil {
+		l.gate.PutBack(n)
 		return &Error{Kind: errkind.Unavailable, Text: "the link to node " + l.peer.RID + " takes nothing now; nothing was sent", Err: err}
 	}
 	return nil

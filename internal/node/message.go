@@ -50,6 +50,9 @@ func (m *message) done() {
 func (m *message) refuse(n *Node, err *Error) {
 	switch m.kind {
 	case msgRequest, msgSessionRequest:
+		if err == errQueueFull && m.from.link != nil {
+			err = errQueueFullThere // a full queue of another node, for who asked
+		}
 		m.from.fail(err)
 	case msgSend, msgSessionSend:
 		n.counters.dropped.Add(1)

@@ -252,11 +252,6 @@ func (t *pendingTable) abandon(w *waiter, corr uint64, err *Error) result {
 	return r
 }
 
-// bound gives ctx a deadline if it has none, or none as early.
-func (n *Node) bound(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, d)
-}
-
 // deadlineOf returns the deadline of a context that has one.
 func deadlineOf(ctx context.Context) clock.Mono {
 	at, ok := ctx.Deadline()

@@ -45,6 +45,7 @@ type Node struct {
 	lease      store.Lease
 	keeper     *lease.Keeper // owned by keepLease
 	admitUntil atomic.Int64  // clock.Mono; 0: never again
+	leaseOver  atomic.Bool   // this node has given its lease back
 
 	engine     *engine.Engine
 	pool       *mailbox.Pool
@@ -67,6 +68,7 @@ type Node struct {
 	operations atomic.Uint64 // numbers of this lifecycle
 
 	stopping atomic.Bool
+	ending   atomic.Int64 // Sessions that are closed and whose last turn is not over
 	stopOnce sync.Once
 	stopErr  error
 	done     chan struct{} // closed when the node has stopped or lost its lease
@@ -231,7 +233,7 @@ func (n *Node) publish(ctx context.Context, state store.HostState) error {
 func (n *Node) sweep() {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
-	for {
+	for round := 1; ; round++ {
 		select {
 		case <-n.life.Done():
 			return
@@ -241,7 +243,9 @@ func (n *Node) sweep() {
 			for _, l := range n.links.all() {
 				l.pending.sweep(now)
 			}
-			n.routes.sweep(now)
+			if round%routeSweepRounds == 0 {
+				n.routes.sweep(now)
+			}
 		}
 	}
 }

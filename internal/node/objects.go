@@ -22,7 +22,7 @@ func (n *Node) Find(ctx context.Context, id string) (ref ActorRef, found bool, _
 	if !wire.ValidID(id) {
 		return ActorRef{}, false, fail(errkind.InvalidOperation, opFind, id, "an id has 1 to %d bytes of UTF-8", idBytesMax)
 	}
-	ctx, cancel := n.bound(ctx, n.cfg.CreateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.CreateTimeout)
 	defer cancel()
 	var r *route
 	var err *Error
@@ -45,7 +45,7 @@ func (n *Node) Destroy(ctx context.Context, ref ActorRef) (bool, error) {
 	if !wire.ValidID(ref.ID) || ref.ObjectGen == 0 {
 		return false, fail(errkind.InvalidOperation, opDestroy, ref.ID, "the ref names no incarnation")
 	}
-	ctx, cancel := n.bound(ctx, n.cfg.CreateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.CreateTimeout)
 	defer cancel()
 	if t := turnFrom(ctx); t != nil && t.cell != nil && t.cell.ref.ID == ref.ID {
 		return false, fail(errkind.InvalidOperation, opDestroy, ref.ID, "an actor's own handler cannot wait for its end")

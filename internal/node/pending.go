@@ -34,29 +34,29 @@ type pendingTable struct {
 	count  atomic.Int64
 	shards [16]struct {
 		mu      sync.Mutex
-		waiting map[uint64]pendingEntry
+		waiting map[uint64]completer // a goroutine minds the deadline
+		timed   map[uint64]timed     // the sweeper does
 		closed  *Error
-		_       [24]byte
+		_       [40]byte // a cache line for each
 	}
 }
 
-type pendingEntry struct {
-	to completer
-	// deadline is set for requests that nobody waits for in a goroutine; the
-	// sweeper ends them.
+type timed struct {
+	to       completer
 	deadline clock.Mono
 }
 
 func newPendingTable() *pendingTable {
 	t := &pendingTable{}
 	for i := range t.shards {
-		t.shards[i].waiting = map[uint64]pendingEntry{}
+		t.shards[i].waiting, t.shards[i].timed = map[uint64]completer{}, map[uint64]timed{}
 	}
 	return t
 }
 
 // add registers c and returns its correlation. It comes before the request is
-// sent. On error c was not registered.
+// sent. On error c was not registered. A deadline of 0 says that a goroutine
+// waits and minds its own; else the sweeper ends the request.
 func (t *pendingTable) add(c completer, deadline clock.Mono) (uint64, *Error) {
 	if t.count.Add(1) > pendingMax {
 		t.count.Add(-1)
@@ -70,7 +70,11 @@ func (t *pendingTable) add(c completer, deadline clock.Mono) (uint64, *Error) {
 		t.count.Add(-1)
 		return 0, s.closed
 	}
-	s.waiting[corr] = pendingEntry{c, deadline}
+	if deadline == 0 {
+		s.waiting[corr] = c
+	} else {
+		s.timed[corr] = timed{c, deadline}
+	}
 	return corr, nil
 }
 
@@ -78,16 +82,19 @@ func (t *pendingTable) add(c completer, deadline clock.Mono) (uint64, *Error) {
 func (t *pendingTable) take(corr uint64) completer {
 	s := &t.shards[corr%uint64(len(t.shards))]
 	s.mu.Lock()
-	e, ok := s.waiting[corr]
+	c, ok := s.waiting[corr]
 	if ok {
 		delete(s.waiting, corr)
+	} else if e, isTimed := s.timed[corr]; isTimed {
+		delete(s.timed, corr)
+		c, ok = e.to, true
 	}
 	s.mu.Unlock()
 	if !ok {
 		return nil
 	}
 	t.count.Add(-1)
-	return e.to
+	return c
 }
 
 // complete ends the request; a late result is dropped and reported as false.
@@ -107,11 +114,14 @@ func (t *pendingTable) fail(err *Error) {
 		s := &t.shards[i]
 		s.mu.Lock()
 		s.closed = err
-		all := s.waiting
-		s.waiting = map[uint64]pendingEntry{}
+		waiting, late := s.waiting, s.timed
+		s.waiting, s.timed = map[uint64]completer{}, map[uint64]timed{}
 		s.mu.Unlock()
-		t.count.Add(-int64(len(all)))
-		for _, e := range all {
+		t.count.Add(-int64(len(waiting) + len(late)))
+		for _, c := range waiting {
+			c.complete(result{err: err})
+		}
+		for _, e := range late {
 			e.to.complete(result{err: err})
 		}
 	}
@@ -126,9 +136,9 @@ func (t *pendingTable) sweep(now clock.Mono) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		for corr, e := range s.waiting {
-			if e.deadline != 0 && now.Reached(e.deadline) {
-				delete(s.waiting, corr)
+		for corr, e := range s.timed {
+			if now.Reached(e.deadline) {
+				delete(s.timed, corr)
 				late = append(late, e.to)
 			}
 		}

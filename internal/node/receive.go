@@ -1,6 +1,8 @@
 package node
 
 import (
+	"context"
+
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
@@ -190,9 +192,7 @@ func (l *linkConn) admit(id []byte, ownerGen uint64, m message, owner *buf.Buf) 
 			l.sendControl(&wire.RouteStale{ID: id, OwnerGen: ownerGen})
 		}
 	default:
-		if err = cell.push(m); err == errQueueFull {
-			err = errQueueFullThere
-		}
+		err = cell.push(m)
 	}
 	if err != nil {
 		m.refuse(l.node, err)
@@ -236,8 +236,13 @@ func (l *linkConn) create(c *wire.ActorCreate) {
 func (l *linkConn) destroy(d *wire.ActorDestroy) {
 	ref, corr, op := refFromWire(&d.Ref), d.Correlation, store.OpID(d.Op)
 	started := l.node.background(func() {
-		ctx, cancel := l.node.bound(l.node.life, finishTime)
+		ctx, cancel := context.WithTimeout(l.node.life, finishTime)
 		defer cancel()
+		if full := l.node.creations.enter(ctx, deadlineOf(ctx)); full != nil {
+			l.sendError(corr, full)
+			return
+		}
+		defer l.node.creations.leave()
 		destroyed, err := l.node.destroyHere(ctx, ref, op)
 		if err != nil {
 			l.sendError(corr, err)

@@ -107,6 +107,9 @@ func (p *sessionPort) OnTimer(c *engine.Conn, _ clock.Mono) {
 // OnClose implements engine.Handler: every binding ends, then the Session.
 func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	s := c.Data().(*sessionConn)
+	if s.box != nil {
+		p.node.ending.Add(1) // before the Session is gone from the table
+	}
 	key := sessionKey(s.id)
 	p.node.sessions.Delete(string(key[:]))
 	s.mu.Lock()
@@ -252,7 +255,7 @@ const clientPayloadMax = engine.DefaultOutMax - 2<<10
 // checkClientPayload refuses a push that no client could be sent.
 func checkClientPayload(who string, payload []byte) *Error {
 	if len(payload) > clientPayloadMax {
-		return fail(errkind.InvalidOperation, "push", who, "a payload of %d bytes is over the limit of %d for clients", len(payload), clientPayloadMax)
+		return fail(errkind.InvalidOperation, opPush, who, "a payload of %d bytes is over the limit of %d for clients", len(payload), clientPayloadMax)
 	}
 	return nil
 }

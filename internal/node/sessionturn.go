@@ -37,15 +37,16 @@ func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error {
 
 // Push sends a packet to the client. The bytes are copied.
 func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) error {
-	who := fmt.Sprint("session ", s.conn.id)
-	if err := checkMessage("push", who, name, meta, payload); err != nil {
-		return err
+	typ := s.conn.port.typ.Name
+	err := checkMessage(opPush, typ, name, meta, payload)
+	if err == nil {
+		err = checkClientPayload(typ, payload)
 	}
-	if err := checkClientPayload(who, payload); err != nil {
-		return err
+	if err == nil {
+		err = s.conn.send(name, codec, meta, payload)
 	}
-	if err := s.conn.send(name, codec, meta, payload); err != nil {
-		return err.of("push", who)
+	if err != nil {
+		return err.of(opPush, fmt.Sprint("session ", s.conn.id))
 	}
 	return nil
 }
@@ -143,6 +144,7 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 
 // ended runs the application's part of the Session's end.
 func (s *sessionConn) ended(reason string) {
+	defer s.node.ending.Add(-1)
 	if s.started && s.port.typ.OnClose != nil {
 		_ = guard(s.node, "session type", s.port.typ.Name, func() error {
 			s.port.typ.OnClose(&s.context, s.instance, reason)

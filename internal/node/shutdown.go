@@ -58,11 +58,11 @@ func (n *Node) shutdown(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until the creations under way have ended and every Actor's
-// accepted messages have had their turns.
+// settle waits until the creations under way have ended, the Sessions' last turns
+// are over, and every Actor's accepted messages have had theirs.
 func (n *Node) settle(ctx context.Context) {
 	for busy := true; busy; {
-		busy = n.creations.waiting.Load() > 0
+		busy = n.creations.inside.Load() > 0 || n.sessions.Len() > 0 || n.ending.Load() > 0
 		n.actors.Range(func(_ string, c *actorCell) bool {
 			busy = busy || c.box.Len() > 0
 			return !busy
@@ -84,7 +84,6 @@ func (n *Node) removeActors(ctx context.Context) error {
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
-			first = ctx.Err()
 			return false
 		}
 		wg.Go(func() {
@@ -98,7 +97,7 @@ func (n *Node) removeActors(ctx context.Context) error {
 		return true
 	})
 	wg.Wait()
-	return first
+	return errors.Join(first, ctx.Err())
 }
 
 // halt ends everything that runs, in an order in which nothing waits for what
@@ -108,6 +107,8 @@ func (n *Node) halt(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if n.store != nil && n.lease.Gen != 0 {
+		n.leaseOver.Store(true)
+		n.admitUntil.Store(0)
 		if _, err := n.store.ReleaseLease(ctx, n.lease); err != nil {
 			errs = append(errs, fromStore(err, "release lease", n.cfg.RID))
 		}

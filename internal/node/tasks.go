@@ -48,9 +48,9 @@ func (t *tasks) close(ctx context.Context) error {
 
 // limiter bounds work that runs at once and work that waits for its turn.
 type limiter struct {
-	slots   chan struct{}
-	waiting atomic.Int64
-	most    int64
+	slots  chan struct{}
+	inside atomic.Int64 // running and waiting
+	most   int64
 }
 
 func newLimiter(running, waiting int) *limiter {
@@ -60,9 +60,9 @@ func newLimiter(running, waiting int) *limiter {
 // enter takes a slot, waiting up to the deadline. leave must follow unless it
 // returns an error.
 func (l *limiter) enter(ctx context.Context, deadline clock.Mono) *Error {
-	if l.waiting.Add(1) > l.most {
-		l.waiting.Add(-1)
-		return &Error{Kind: errkind.CapacityExceeded, Text: "too many creations run and wait at the node"}
+	if l.inside.Add(1) > l.most {
+		l.inside.Add(-1)
+		return &Error{Kind: errkind.CapacityExceeded, Text: "too many creations and destroys run and wait at the node"}
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline.Time())
 	defer cancel()
@@ -70,12 +70,12 @@ func (l *limiter) enter(ctx context.Context, deadline clock.Mono) *Error {
 	case l.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		l.waiting.Add(-1)
+		l.inside.Add(-1)
 		return fromContext(ctx, "", "")
 	}
 }
 
 func (l *limiter) leave() {
 	<-l.slots
-	l.waiting.Add(-1)
+	l.inside.Add(-1)
 }

@@ -1,0 +1,165 @@
+package zlnode_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/client"
+	"github.com/zlnode/zlnode/session"
+)
+
+// Sessions of one gateway race for an Actor. One of them has it in the end, as
+// both sides see it.
+func TestOneOfManySessionsHasTheActor(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		ref := s.create("a")
+		players := make([]*player, 20)
+		var wg sync.WaitGroup
+		for i := range players {
+			p := s.dial(t)
+			players[i] = p
+			wg.Go(func() {
+				if err := p.bind(ref); err != nil {
+					t.Errorf("session %d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+		var bound []*player
+		for _, p := range players {
+			if _, err := p.ask("tick", 1); err == nil {
+				bound = append(bound, p)
+			} else {
+				wantRemote(t, err, zlnode.InvalidOperation)
+			}
+		}
+		if len(bound) != 1 {
+			t.Fatalf("%d sessions have the actor", len(bound))
+		}
+		pushed[int](bound[0], "tick")
+	})
+}
+
+// A client may leave at any moment of its login. No Session and no binding is
+// left of it.
+func TestAClientThatLeavesWhileItIsBoundLeavesNothing(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		const clients = 60
+		var ids []string
+		for i := range clients {
+			ids = append(ids, fmt.Sprint("a", i))
+			s.create(ids[i])
+		}
+		for i, id := range ids {
+			c := s.stream(t)
+			c.write(request(1, "login", `{"ID":"`+id+`"}`))
+			if i%2 == 0 { // a reset instead of an orderly end
+				if err := c.conn.SetLinger(0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.conn.Close()
+		}
+		s.await("no session", func() bool { return s.gateway.Stats().Sessions == 0 })
+		for _, id := range ids {
+			s.await("no binding", func() bool {
+				n, err := s.ask(id, "bound", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n == 0
+			})
+		}
+	})
+}
+
+// Two gateways number their Sessions and bindings alike. One's end is not the
+// other's.
+func TestEqualNumbersOfTwoGatewaysAreNotConfused(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		s := newStage(w)
+		s.owner = s.server("b-owner", s.app())
+		first, second := s.newGateway("a1-gateway", 1), s.newGateway("a2-gateway", 1)
+		s.gateway = first
+		old := s.dial(t)
+		old.login("a")
+		s.gateway = second
+		p := s.dial(t)
+		p.login("a")
+		_, err := old.ask("note", 1)
+		wantRemote(t, err, zlnode.InvalidOperation)
+		old.Close()
+		receive(t, s.closed)
+		// What the first gateway said of its Session's end is ahead of this.
+		if _, err := zlnode.Request[int](s.ctx, first.Actor("a"), "tick", 1); err != nil {
+			t.Fatal(err)
+		}
+		pushed[int](p, "tick")
+		if n, err := p.ask("note", 2); n != 2 || err != nil {
+			t.Error(n, err)
+		}
+	})
+}
+
+// A gateway is gone, as far as the Actor's node can tell, while a request of its
+// client is under way; the client comes in by another gateway. When the first
+// one is back, nothing of its old Session reaches the Actor or its new binding:
+// neither reply, relay nor disconnect.
+// req: FO-15
+func TestALateSessionOfALostGatewayTouchesNothing(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		s := newStage(w)
+		s.owner = s.start(zlnode.Config{RID: "b-owner", Role: zlnode.RoleServer, Advertise: "127.0.0.2"}, s.app())
+		road := newProxy(t, s.owner.Endpoint(), "127.0.0.1")
+		first := s.newGateway("a1-gateway", 1)
+		s.gateway = first
+		old := s.stream(t)
+		old.write(request(1, "login", `{"ID":"a"}`), request(2, "stop", `{}`))
+		old.answer(1)
+		receive(t, s.gate.entered)
+		road.cut("a1-gateway")
+		unavailable := func(p session.Packet) {
+			t.Helper()
+			if kind, _, err := session.ParseErrorBody(p.Payload); p.Kind != session.KindError || err != nil || kind != client.Unavailable {
+				t.Errorf("%v to %d: %s", p.Kind, p.Seq, p.Payload)
+			}
+		}
+		unavailable(old.answer(2))
+
+		second := s.newGateway("a2-gateway", 1)
+		s.gateway = second
+		p := s.dial(t)
+		_, err := p.ask("note", 1)
+		wantRemote(t, err, zlnode.InvalidOperation) // nobody takes the binding over for it
+		s.gate.open <- struct{}{}                   // the reply to request 2 is late
+		p.login("a")
+
+		road.open("a1-gateway")
+		s.linked(first, 1)
+		old.write(send("note", "2"), request(3, "note", "3"))
+		unavailable(old.answer(3))
+		old.conn.Close()
+		receive(t, s.closed)
+		if _, err := zlnode.Request[int](s.ctx, first.Actor("a"), "tick", 1); err != nil {
+			t.Fatal(err)
+		}
+		pushed[int](p, "tick")
+		if n, err := p.ask("note", 4); n != 4 || err != nil {
+			t.Error(n, err)
+		}
+		if notes := s.journal.of("note"); !slices.Equal(notes, []string{"4"}) {
+			t.Errorf("executed %v", notes)
+		}
+		s.gateway = first
+		again := s.dial(t)
+		again.login("a")
+		if n, err := again.ask("note", 5); n != 5 || err != nil {
+			t.Error(n, err)
+		}
+	})
+}
