@@ -38,7 +38,8 @@ func (a *ActorContext) Node() *Node { return a.inner.Node().Outer().(*Node) }
 
 // ActorCall is one message in its Actor's turn and the context of that turn: it
 // carries the message's deadline. It must not be kept after the turn nor used by
-// another goroutine.
+// another goroutine; nor may a context that is derived from it, as waiting with one
+// lends the place of the handler's worker.
 type ActorCall struct {
 	context.Context
 	inner *node.Call

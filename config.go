@@ -52,9 +52,9 @@ type Config struct {
 	Sessions []SessionListener
 
 	// StoreURL is the Location Store: redis://user:password@host:port/db,
-	// rediss:// for TLS, or with the parameters cluster=true or master_name=…
-	// for Cluster and Sentinel (docs/STORE.md). Needed for RoleClient and
-	// RoleServer: without it such a node refuses to start (ID-07).
+	// rediss:// for TLS, or with the parameters cluster=true&addr=host:port or
+	// master_name=name&addr=host:port for Cluster and Sentinel. Needed for
+	// RoleClient and RoleServer: without it such a node refuses to start.
 	StoreURL string
 	// Namespace separates worlds that share a Redis. Default "default".
 	Namespace string
@@ -62,9 +62,10 @@ type Config struct {
 	// Weight is the node's share of new Actors, 1–10,000; default 100. A negative
 	// weight takes none.
 	Weight int
-	// MaxActors bounds the Actors that the node hosts. 0: no bound.
+	// MaxActors bounds the Actors that the node hosts, at most 2,147,483,647. 0: no
+	// bound.
 	MaxActors int
-	// AppVersion is published with the node. Free text.
+	// AppVersion is published with the node: text of at most 255 bytes.
 	AppVersion string
 
 	// Workers is how many handlers run at once, blocked ones not counted.

@@ -9,7 +9,7 @@ import (
 // that it was about, and a text. errors.Is(err, kind) is true for its Kind.
 type Error = node.Error
 
-// Kind says what sort of failure it was. It carries no advice to retry (FO-04):
+// Kind says what sort of failure it was. It carries no advice to retry:
 // what to do next follows from the kind and the operation.
 type Kind = errkind.Kind
 

@@ -13,7 +13,9 @@ type Node struct{ inner *node.Node }
 // Start starts a node: it checks the configuration, takes the RID's lease in the
 // Store, opens the link port, publishes the node and opens the session ports.
 // When it returns the node serves. ctx bounds the start alone. On error nothing
-// is left behind.
+// is left behind. Kinds: NotConfigured and InvalidOperation for what is wrong in
+// cfg or app, Unavailable if the Store does not answer or a port cannot be opened,
+// AlreadyExists if another process runs with the RID.
 func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 	c := cfg.internal()
 	c.Attach = func(n *node.Node) any { return &Node{n} }
@@ -27,14 +29,15 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 // Shutdown stops the node: nothing new is taken, clients are told, accepted work
 // finishes, the node's Actors, its lease and its descriptor leave the Store,
 // links and ports close. When ctx ends, what is left is cut short and the error
-// says so.
+// says so. A second call waits for the first and returns its result.
 func (n *Node) Shutdown(ctx context.Context) error { return n.inner.Shutdown(ctx) }
 
 // Done is closed when the node has stopped, or has lost its owner lease to
 // another process and can do nothing more. Err then says which.
 func (n *Node) Done() <-chan struct{} { return n.inner.Done() }
 
-// Err returns why Done was closed; nil after Shutdown.
+// Err returns why Done was closed; nil after a Shutdown of a node that had its
+// lease to the end.
 func (n *Node) Err() error { return n.inner.Err() }
 
 // RID returns the node's name.
@@ -163,6 +166,11 @@ func (a ActorAddr) ID() string { return a.id }
 // queue, or the queue of the link to its node, took the packet; a failure after
 // that is not reported. If the Actor's node takes messages slowly it waits up to
 // the send timeout.
+//
+// Kinds: NotFound, no such Actor; Unavailable, its node is dead, not linked, or the
+// Store does not answer; CapacityExceeded, its queue at this node is full;
+// DeadlineExceeded, the send timeout or ctx ended, and nothing was sent;
+// InvalidOperation, a limit is broken; ShuttingDown.
 func Send[M any](ctx context.Context, to ActorAddr, packet string, m M) error {
 	b, err := encodeJSON(m)
 	if err != nil {
@@ -173,7 +181,10 @@ func Send[M any](ctx context.Context, to ActorAddr, packet string, m M) error {
 
 // Request sends a request with a JSON payload and waits for its reply. It ends
 // exactly once: with the reply, an error, the deadline of ctx (or the node's
-// request timeout, whichever is earlier), or ctx's cancellation.
+// request timeout, whichever is earlier), or ctx's cancellation. The kinds are
+// those of Send, and whatever the handler returned; DeadlineExceeded, also for a
+// cancellation, leaves open whether the handler ran; so does Unavailable if the
+// link was lost while the request was under way.
 func Request[R, Q any](ctx context.Context, to ActorAddr, packet string, q Q) (R, error) {
 	var r R
 	b, err := encodeJSON(q)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/client"
+	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -162,4 +163,58 @@ func TestALateSessionOfALostGatewayTouchesNothing(t *testing.T) {
 			t.Error(n, err)
 		}
 	})
+}
+
+// A gateway asks for a binding and is lost before the Actor got to it. The
+// binding that the Actor has meanwhile stays.
+func TestABindOverALostLinkTakesNothing(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		s := newStage(w)
+		s.owner = s.start(zlnode.Config{RID: "b-owner", Role: zlnode.RoleServer, Advertise: "127.0.0.2"}, s.app())
+		road := newProxy(t, s.owner.Endpoint(), "127.0.0.1")
+		first, second := s.newGateway("a1-gateway", 1), s.newGateway("a2-gateway", 1)
+		s.gateway = second
+		p := s.dial(t)
+		ref := p.login("a")
+		s.gate.stop(t, s.world, second.Actor("a"))
+		late := dialStream(t, first.SessionAddrs()[0].String())
+		late.write(request(1, "bind", jsonOf(t, ref)))
+		s.await("the bind on its way", func() bool {
+			for _, w := range road.all() {
+				if w.rid == "a1-gateway" && slices.Contains(commands(w.dialler), wire.CmdBind) {
+					return true
+				}
+			}
+			return false
+		})
+		if _, err := zlnode.Request[int](s.ctx, first.Actor("bystander"), "bound", struct{}{}); err != nil { // behind it
+			t.Fatal(err)
+		}
+		road.cut("a1-gateway")
+		if kind, _, err := session.ParseErrorBody(late.answer(1).Payload); err != nil || kind != zlnode.Unavailable {
+			t.Errorf("the bind ended with %v %v", kind, err)
+		}
+		s.await("the link's end at the owner", func() bool { return s.owner.Stats().Peers == 1 })
+		close(s.gate.open)
+		if n, err := p.ask("note", 1); n != 1 || err != nil {
+			t.Errorf("the binding is lost: %d %v", n, err)
+		}
+		if _, err := s.ask("a", "tick", 1); err != nil {
+			t.Fatal(err)
+		}
+		pushed[int](p, "tick")
+	})
+}
+
+// commands lists the whole records that b begins with.
+func commands(b []byte) (out []wire.Command) {
+	for {
+		size, err := wire.RecordSize(b, wire.MaxRecord)
+		if err != nil || size == 0 || size > len(b) {
+			return out
+		}
+		out = append(out, wire.Command(b[4]))
+		b = b[size:]
+	}
 }

@@ -1,8 +1,11 @@
 package zlnode_test
 
 import (
+	"context"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -71,6 +74,52 @@ func TestTheDeathOfAnActorsNodeEndsItsRequestsOnce(t *testing.T) {
 			t.Errorf("%v %q, want the living Actor's push", p.Kind, p.Name)
 		}
 		c.answer(102)
+	})
+}
+
+// The other node takes no more for now: what a client sends waits, in its order,
+// and goes on when it takes more again.
+func TestRelayedPacketsWaitForCreditInOrder(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		s := newStage(w)
+		s.owner = s.server("b-owner", s.app())
+		s.gateway = s.startWith(zlnode.Config{RID: "a-gateway", Role: zlnode.RoleClient}, func(c *zlnode.Config) { c.SendTimeout = 20 * time.Second })
+		s.linked(s.gateway, 1)
+		c := s.stream(t)
+		c.write(request(1, "login", `{"ID":"a"}`))
+		c.answer(1)
+		sinks := []string{"x", "y", "z"}
+		for _, id := range sinks {
+			s.create(id)
+			s.gate.stop(t, s.world, s.gateway.Actor(id))
+		}
+		var err error
+		for i := 0; err == nil; i++ { // until the link's credit is used up
+			ctx, cancel := context.WithTimeout(s.ctx, 100*time.Millisecond)
+			err = s.gateway.Actor(sinks[i%3]).SendRaw(ctx, "swallow", make([]byte, 40<<10))
+			cancel()
+		}
+		wantKind(t, err, zlnode.DeadlineExceeded)
+		large := request(2, "echo", "")
+		large.Payload = make([]byte, 60<<10)
+		c.write(large, request(3, "note", "3"), send("note", "4"), request(5, "mark", "5"), request(6, "note", "6"))
+		c.drained()
+		if notes := s.journal.of("note"); len(notes) != 0 {
+			t.Errorf("%v overtook what waits for credit", notes)
+		}
+		close(s.gate.open)
+		seen := map[uint64]bool{}
+		for len(seen) < 4 {
+			p := c.read()
+			if p.Kind != session.KindResponse || seen[p.Seq] {
+				t.Fatalf("%v to %d: %s", p.Kind, p.Seq, p.Payload)
+			}
+			seen[p.Seq] = true
+		}
+		if notes := s.journal.of("note"); !slices.Equal(notes, []string{"3", "4", "6"}) {
+			t.Errorf("executed %v", notes)
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package zlnode_test
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -370,6 +371,55 @@ func TestACompressedRequestIsAnsweredPlain(t *testing.T) {
 		}
 	})
 }
+
+// An Actor's queue is full: what its client sends on is refused, request by
+// request, and what was taken is executed in order.
+func TestAFullActorRefusesWhatItsClientSends(t *testing.T) {
+	onEachStage(t, func(t *testing.T, s *stage) {
+		full := zlnode.Unavailable // a queue of another node
+		if s.owner == s.gateway {
+			full = zlnode.CapacityExceeded
+		}
+		c := s.stream(t)
+		c.write(request(1, "login", `{"ID":"a"}`), request(2, "stop", `{}`))
+		receive(t, s.gate.entered)
+		const first, count = 10, 4200 // the queue holds 4,096
+		var packets []session.Packet
+		for i := range uint64(count) {
+			packets = append(packets, request(first+i, "note", fmt.Sprint(i)))
+		}
+		c.write(packets...)
+		c.drained()
+		opened := false
+		ended, refused := map[uint64]bool{}, 0
+		var executed []string
+		for len(ended) < count+2 {
+			p := c.read()
+			if ended[p.Seq] {
+				t.Fatalf("request %d ended twice", p.Seq)
+			}
+			ended[p.Seq] = true
+			switch {
+			case p.Kind == session.KindError:
+				if kind, _, err := session.ParseErrorBody(p.Payload); err != nil || kind != full {
+					t.Fatalf("request %d: %s, want %v", p.Seq, p.Payload, full)
+				}
+				refused++
+			case p.Seq >= first:
+				executed = append(executed, string(p.Payload))
+			}
+			if refused == count-4095 && !opened { // one place is taken by the message that waits
+				opened = true
+				s.gate.open <- struct{}{}
+			}
+		}
+		if notes := s.journal.of("note"); refused != count-4095 || !slices.Equal(notes, executed) || !slices.IsSortedFunc(notes, byNumber) {
+			t.Errorf("%d refused, %d executed, %d answered", refused, len(notes), len(executed))
+		}
+	})
+}
+
+func byNumber(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 // A client's request to an Actor ends at the gateway's request timeout. One that
 // still waits then is not executed, and a reply that comes late is dropped.

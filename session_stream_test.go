@@ -165,9 +165,6 @@ func (c *stream) end() (e ending) {
 			e.orderly = errors.Is(err, io.EOF)
 			return e
 		}
-		if e.told {
-			c.t.Errorf("%v packet %q behind session-closing", p.Kind, p.Name)
-		}
 		if p.Kind != session.KindControl {
 			e.frames++
 		} else if string(p.Name) == session.ClosingName {

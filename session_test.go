@@ -220,6 +220,10 @@ func (s *stage) defineAvatar(app *zlnode.App) {
 		}
 		return 0, nil
 	})
+	zlnode.OnSendRaw(a, "swallow", func(_ *zlnode.ActorCall, _ *avatar, payload []byte) error {
+		s.journal.add("swallowed %d", len(payload))
+		return nil
+	})
 	zlnode.OnRequest(a, "blow", func(_ *zlnode.ActorCall, _ *avatar, n int) (string, error) { return strings.Repeat("x", n), nil })
 	// flood pushes that many bytes at once.
 	zlnode.OnRequest(a, "flood", func(c *zlnode.ActorCall, _ *avatar, n int) (int, error) {

@@ -17,7 +17,7 @@ const (
 	TypeMismatch     Kind = 2  // it exists as another type or kind of object
 	NotConfigured    Kind = 3  // the operation needs something the node was not given
 	Rejected         Kind = 4  // application code said no
-	Unavailable      Kind = 5  // it cannot be reached or may not act now; a later try may succeed
+	Unavailable      Kind = 5  // it cannot be reached or may not act now
 	CapacityExceeded Kind = 6  // a bound of this process, or a placement limit, is reached
 	DeadlineExceeded Kind = 7  // the time allowed is over; the effect may still happen
 	ShuttingDown     Kind = 8  // the node takes no new work

@@ -3,19 +3,10 @@ package node
 import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/invariant"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/store"
 )
-
-// ActorRef names one incarnation of an Actor at one place.
-type ActorRef struct {
-	ID        string `json:"id"`
-	ObjectGen uint64 `json:"objectGeneration,string"`
-	Mesh      string `json:"mesh"`
-	RID       string `json:"rid"`
-	Lifecycle uint64 `json:"lifecycle,string"`       // of the node's process
-	OwnerGen  uint64 `json:"ownerGeneration,string"` // AuthorityOwnerGeneration
-}
 
 // actorCell is one Actor on its owner. Its mailbox's consumer decides what
 // happens to messages: the cell itself while the Actor lives, a hold while it
@@ -160,10 +151,9 @@ func (r *release) Begin(claim *mailbox.Claim[message]) {
 	}
 }
 
-// Consume implements mailbox.Consumer. It is not reached: Begin gave the
-// mailbox on.
-func (r *release) Consume(claim *mailbox.Claim[message], m message) {
-	r.cell.current.Consume(claim, m)
+// Consume implements mailbox.Consumer.
+func (r *release) Consume(*mailbox.Claim[message], message) {
+	invariant.Check(false, "a release got a message; its Begin gives the mailbox on")
 }
 
 // refusal answers every message of an Actor that is gone.
@@ -177,3 +167,33 @@ func (r *refusal) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer.
 func (r *refusal) Consume(_ *mailbox.Claim[message], m message) { m.refuse(r.node, r.err) }
+
+// refuseAll makes err the answer to everything that waits for the cell and to
+// everything that still comes.
+func (c *actorCell) refuseAll(err *Error) {
+	c.box.Seal(&ending{cell: c, err: err})
+}
+
+// ending refuses what the present consumer holds, then everything later.
+type ending struct {
+	cell *actorCell
+	err  *Error
+}
+
+// Begin implements mailbox.Consumer.
+func (e *ending) Begin(claim *mailbox.Claim[message]) {
+	before := e.cell.current
+	e.cell.become(claim, &refusal{node: e.cell.node, err: e.err})
+	if h, ok := before.(*hold); ok {
+		for _, m := range h.held {
+			m.refuse(e.cell.node, e.err)
+		}
+		h.held = nil
+	}
+	e.cell.binding = binding{}
+}
+
+// Consume implements mailbox.Consumer.
+func (e *ending) Consume(*mailbox.Claim[message], message) {
+	invariant.Check(false, "an ending got a message; its Begin gives the mailbox on")
+}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/session"
 )
 
 // App is what the application registers before a node starts: types and their
@@ -113,8 +115,8 @@ func (a *App) CheckName(kind, owner, name string, taken bool) {
 	switch {
 	case name == "" || len(name) > nameBytesMax:
 		a.Fail("%s %q of %q: a packet name has 1 to %d bytes", kind, name, owner, nameBytesMax)
-	case len(name) >= 7 && name[:7] == "$zlink.":
-		a.Fail("%s %q of %q: names that begin with $zlink. are reserved", kind, name, owner)
+	case strings.HasPrefix(name, session.ReservedPrefix):
+		a.Fail("%s %q of %q: names that begin with %s are reserved", kind, name, owner, session.ReservedPrefix)
 	case taken:
 		a.Fail("%s %q of %q is registered twice", kind, name, owner)
 	}

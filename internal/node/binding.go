@@ -153,18 +153,6 @@ func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
 	return nil
 }
 
-// exact reports whether ref has all its parts, each one a value that a peer
-// accepts: refs come from applications, and a record that breaks the format
-// would cost the link.
-func exact(ref *ActorRef) bool {
-	for _, gen := range []uint64{ref.ObjectGen, ref.Lifecycle, ref.OwnerGen} {
-		if gen == 0 || gen > wire.MaxGeneration {
-			return false
-		}
-	}
-	return wire.ValidID(ref.ID) && wire.ValidRID(ref.RID) && wire.ValidID(ref.Mesh)
-}
-
 // bindHere registers at an Actor of this node. The Session's side is published
 // in the same turn, so that a push right behind it finds it.
 func (s *sessionConn) bindHere(b *sessionBinding, done chan<- *Error) {

@@ -121,12 +121,3 @@ func guard(n *Node, what, id string, f func() error) (err *Error) {
 	}
 	return nil
 }
-
-// clip bounds what user data may put into one log field.
-func clip(s string) string {
-	const most = 256
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
-}

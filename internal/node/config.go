@@ -12,6 +12,8 @@ import (
 
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
+	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -60,11 +62,10 @@ type SessionListener struct {
 }
 
 const (
-	meshKeyBytesMin = 16
 	weightMax       = 10_000
 	ridPrefixMax    = 20 // so that "<prefix>-entry-<uuid>" is a name of 64 bytes or less
 	sessionFrameMax = 64 << 10
-	sessionIdle     = 30 * time.Second
+	sessionIdle     = session.DefaultIdle
 )
 
 var (
@@ -137,8 +138,8 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "unknown object role %d", c.Role)
 	case c.Role != store.RoleNone && c.StoreURL == "":
 		return bad(errkind.NotConfigured, "a node with an object role needs a Location Store; set its URL, or use the role None")
-	case (c.Role != store.RoleNone || c.Listen != "") && len(c.MeshKey) < meshKeyBytesMin:
-		return bad(errkind.NotConfigured, "a mesh key of at least %d bytes is needed; it has %d", meshKeyBytesMin, len(c.MeshKey))
+	case (c.Role != store.RoleNone || c.Listen != "") && len(c.MeshKey) < link.KeyMin:
+		return bad(errkind.NotConfigured, "a mesh key of at least %d bytes is needed; it has %d", link.KeyMin, len(c.MeshKey))
 	case c.Role == store.RoleServer && len(app.Actors) == 0:
 		return bad(errkind.NotConfigured, "an object server needs at least one actor type")
 	case c.Role == store.RoleServer && c.Listen == "":

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -231,11 +230,7 @@ func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authori
 	}
 	switch terminal.Outcome {
 	case wire.OutcomeCreated:
-		ref := ActorRef{
-			ID: req.ID, ObjectGen: terminal.Ref.ObjGen, Mesh: string(terminal.Ref.Mesh), RID: string(terminal.Ref.RID),
-			Lifecycle: terminal.Ref.Lifecycle, OwnerGen: terminal.Ref.OwnerGen,
-		}
-		return CreateResult{Outcome: OutcomeCreated, Ref: ref, Reply: terminal.Reply}, nil
+		return CreateResult{Outcome: OutcomeCreated, Ref: refFromWire(&terminal.Ref), Reply: terminal.Reply}, nil
 	case wire.OutcomeRejected:
 		return CreateResult{Outcome: OutcomeRejected, Reply: terminal.Reply}, nil
 	default:
@@ -295,13 +290,6 @@ func cloneResult(r wire.CreateResult) wire.CreateResult {
 	return r
 }
 
-func wireRef(r ActorRef) wire.Ref {
-	return wire.Ref{
-		ID: []byte(r.ID), ObjGen: r.ObjectGen, Mesh: []byte(r.Mesh), RID: []byte(r.RID),
-		Lifecycle: r.Lifecycle, OwnerGen: r.OwnerGen,
-	}
-}
-
 // chooseTarget picks a node for a stable type: of those that may host it, have
 // room, and are this node or linked to it, by smooth weighted round robin.
 func (n *Node) chooseTarget(stableType string, refused map[string]bool) (store.Descriptor, *Error) {
@@ -346,16 +334,4 @@ func (n *Node) storeFailure(ctx context.Context, err error, id string) *Error {
 		return fromContext(ctx, opCreate, id)
 	}
 	return fromStore(err, opCreate, id)
-}
-
-// pause waits, and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

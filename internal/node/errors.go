@@ -139,3 +139,12 @@ func (e *Error) clientText() string {
 	}
 	return clientTexts[e.Kind]
 }
+
+// clip bounds what user data may put into one log field.
+func clip(s string) string {
+	const most = 256
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

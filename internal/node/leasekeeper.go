@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -102,3 +103,11 @@ func (n *Node) leaseLost() {
 
 // lifecycle returns the generation of this process.
 func (n *Node) lifecycle() store.LeaseGen { return store.LeaseGen(n.id.Lifecycle) }
+
+// mayAct reports whether this process may act on objects now: its lease, less
+// the margin, has not run out. A node without a Store owns nothing and may act.
+func (n *Node) mayAct(now clock.Mono) bool {
+	return n.store == nil || now < clock.Mono(n.admitUntil.Load())
+}
+
+func ownerIDText(id store.OpID) string { return hex.EncodeToString(id[:]) }

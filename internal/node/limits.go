@@ -1,25 +1,30 @@
 package node
 
-import "time"
+import (
+	"time"
+
+	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/wire"
+)
 
 // Every limit of a node that is not configured, with its reason.
 const (
 	// idBytesMax: an id's length travels in one byte and is part of a Store key.
-	idBytesMax = 255
+	idBytesMax = wire.MaxID
 	// nameBytesMax: a packet name's length travels in one byte.
-	nameBytesMax = 255
+	nameBytesMax = wire.MaxID
 	// metadataBytesMax is the contract's bound on encoded metadata.
-	metadataBytesMax = 1024
+	metadataBytesMax = wire.MaxMetadata
 	// payloadBytesMax bounds a message between nodes, so that one message delays
 	// those behind it on the link by a bounded time.
-	payloadBytesMax = 1 << 20
+	payloadBytesMax = wire.MaxPayload
 	// requestBytesMax and replyBytesMax bound what a creation carries.
 	requestBytesMax = 1 << 20
-	replyBytesMax   = 1 << 20
+	replyBytesMax   = wire.MaxPayload
 
 	// linkCreditBytes is what a node may have sent to another and not yet
 	// consumed there. It must hold the largest record.
-	linkCreditBytes = 8 << 20
+	linkCreditBytes = link.DefaultWindow
 	// linkOutBytesMax bounds what waits in a link's out queue. It holds a window
 	// of records of 130 bytes or more, which count 128 bytes beside their own;
 	// floods of smaller ones are refused a little earlier.

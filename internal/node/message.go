@@ -123,3 +123,20 @@ func checkMessage(op, id, name string, meta, payload []byte) *Error {
 	}
 	return checkSizes(op, id, meta, payload)
 }
+
+// checkSizes refuses payload and metadata that no peer would accept.
+func checkSizes(op, id string, meta, payload []byte) *Error {
+	switch {
+	case len(meta) > metadataBytesMax:
+		return fail(errkind.InvalidOperation, op, id, "metadata of %d bytes is over the limit of %d", len(meta), metadataBytesMax)
+	case len(payload) > payloadBytesMax:
+		return fail(errkind.InvalidOperation, op, id, "a payload of %d bytes is over the limit of %d", len(payload), payloadBytesMax)
+	}
+	return nil
+}
+
+func newMessage(kind messageKind, o *Outgoing) message {
+	m := message{kind: kind, codec: o.Codec, deadline: clock.Never}
+	m.name, m.meta, m.payload, m.owner = pack(o.Name, o.Metadata, o.Payload)
+	return m
+}

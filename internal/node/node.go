@@ -5,7 +5,6 @@ package node
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"net"
 	"sync"
@@ -81,11 +80,6 @@ type Identity struct {
 	RID       string
 	Mesh      string
 	Lifecycle uint64
-}
-
-type choosers struct {
-	mu     sync.Mutex
-	byType map[string]*chooser
 }
 
 // Start starts a node. It returns when the node serves: lease held, listeners
@@ -330,16 +324,4 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 			return fail(errkind.DeadlineExceeded, "wait for peers", n.cfg.RID, "%d of %d object servers are linked", ready, servers)
 		}
 	}
-}
-
-func ownerIDText(id store.OpID) string { return hex.EncodeToString(id[:]) }
-
-func sessionFrameSize(b []byte, frameMax int) (int, error) {
-	n, err := session.FrameSize(b, frameMax)
-	if err != nil {
-		if d, ok := errors.AsType[*session.DecodeError](err); ok && d.Reason == session.ReasonTooLarge {
-			return n, errors.Join(engine.ErrFrameTooLarge, err)
-		}
-	}
-	return n, err
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
-	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -157,39 +155,4 @@ func (n *Node) deleteRow(cell *actorCell, op store.OpID) (bool, *Error) {
 			return false, fromStore(err, opDestroy, cell.ref.ID)
 		}
 	}
-}
-
-// refuseAll makes err the answer to everything that waits for the cell and to
-// everything that still comes.
-func (c *actorCell) refuseAll(err *Error) {
-	c.box.Seal(&ending{cell: c, err: err})
-}
-
-// ending refuses what the present consumer holds, then everything later.
-type ending struct {
-	cell *actorCell
-	err  *Error
-}
-
-// Begin implements mailbox.Consumer.
-func (e *ending) Begin(claim *mailbox.Claim[message]) {
-	before := e.cell.current
-	e.cell.become(claim, &refusal{node: e.cell.node, err: e.err})
-	if h, ok := before.(*hold); ok {
-		for _, m := range h.held {
-			m.refuse(e.cell.node, e.err)
-		}
-		h.held = nil
-	}
-	e.cell.binding = binding{}
-}
-
-// Consume implements mailbox.Consumer. It is not reached: Begin gave the
-// mailbox on.
-func (e *ending) Consume(_ *mailbox.Claim[message], m message) { m.refuse(e.cell.node, e.err) }
-
-// mayAct reports whether this process may act on objects now: its lease, less
-// the margin, has not run out. A node without a Store owns nothing and may act.
-func (n *Node) mayAct(now clock.Mono) bool {
-	return n.store == nil || now < clock.Mono(n.admitUntil.Load())
 }

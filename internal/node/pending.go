@@ -198,3 +198,23 @@ func (t *pendingTable) giveUp(w *waiter, corr uint64, err *Error) result {
 type completeFunc func(r result)
 
 func (f completeFunc) complete(r result) { f(r) }
+
+// wait is await in a handler's turn or outside one.
+func (t *pendingTable) wait(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) result {
+	if turn := turnFrom(ctx); turn == nil || turn.gate == nil {
+		return t.await(ctx, w, corr, deadline)
+	}
+	return t.awaitInTurn(ctx, w, corr, deadline)
+}
+
+func (t *pendingTable) awaitInTurn(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) (r result) {
+	blocking(ctx, func() { r = t.await(ctx, w, corr, deadline) })
+	return r
+}
+
+// abandon ends a request that was registered and could not be sent.
+func (t *pendingTable) abandon(w *waiter, corr uint64, err *Error) result {
+	r := t.giveUp(w, corr, err)
+	waiters.Put(w)
+	return r
+}

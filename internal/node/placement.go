@@ -1,6 +1,10 @@
 package node
 
-import "github.com/zlnode/zlnode/store"
+import (
+	"sync"
+
+	"github.com/zlnode/zlnode/store"
+)
 
 // chooser is smooth weighted round robin: each candidate's accumulator gains
 // its weight, the largest wins (ties by unsigned byte order of the RID), and
@@ -45,3 +49,8 @@ func mayHost(d *store.Descriptor, mesh, stableType string) bool {
 // hasRoom reports whether the Store counted a free Actor slot when the list was
 // read.
 func hasRoom(d *store.Descriptor) bool { return d.MaxActors == 0 || d.Actors < d.MaxActors }
+
+type choosers struct {
+	mu     sync.Mutex
+	byType map[string]*chooser
+}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
@@ -255,9 +256,4 @@ func (l *linkConn) destroy(d *wire.ActorDestroy) {
 	}
 }
 
-func refFromWire(r *wire.Ref) ActorRef {
-	return ActorRef{
-		ID: string(r.ID), ObjectGen: r.ObjGen, Mesh: string(r.Mesh), RID: string(r.RID),
-		Lifecycle: r.Lifecycle, OwnerGen: r.OwnerGen,
-	}
-}
+func milliseconds(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }

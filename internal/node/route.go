@@ -129,10 +129,3 @@ func (r *routes) sweep(now clock.Mono) {
 		return true
 	})
 }
-
-func refOf(row *store.Authority) ActorRef {
-	return ActorRef{
-		ID: row.ID, ObjectGen: uint64(row.ObjectGen), Mesh: row.Mesh, RID: row.RID,
-		Lifecycle: uint64(row.LeaseGen), OwnerGen: uint64(row.OwnerGen),
-	}
-}

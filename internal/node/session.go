@@ -307,3 +307,13 @@ func (s *sessionConn) writeError(r *session.Packet, err *Error) {
 	r.Payload = session.AppendErrorBody(nil, err.Kind, err.clientText())
 	_ = s.write(r) // if it cannot be written the session is over
 }
+
+func sessionFrameSize(b []byte, frameMax int) (int, error) {
+	n, err := session.FrameSize(b, frameMax)
+	if err != nil {
+		if d, ok := errors.AsType[*session.DecodeError](err); ok && d.Reason == session.ReasonTooLarge {
+			return n, errors.Join(engine.ErrFrameTooLarge, err)
+		}
+	}
+	return n, err
+}

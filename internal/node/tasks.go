@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -78,4 +79,16 @@ func (l *limiter) enter(ctx context.Context, deadline clock.Mono) *Error {
 func (l *limiter) leave() {
 	<-l.slots
 	l.inside.Add(-1)
+}
+
+// pause waits, and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

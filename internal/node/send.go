@@ -6,7 +6,6 @@ import (
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
-	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
 )
 
@@ -210,12 +209,6 @@ func (n *Node) pushHere(cell *actorCell, m message) *Error {
 	return cell.push(m)
 }
 
-func newMessage(kind messageKind, o *Outgoing) message {
-	m := message{kind: kind, codec: o.Codec, deadline: clock.Never}
-	m.name, m.meta, m.payload, m.owner = pack(o.Name, o.Metadata, o.Payload)
-	return m
-}
-
 // askPeer sends a control request to a peer and waits for its end.
 func (n *Node) askPeer(ctx context.Context, rid string, lifecycle uint64, deadline clock.Mono, record func(corr uint64) wire.Record) result {
 	l := n.links.to(rid, lifecycle)
@@ -232,26 +225,6 @@ func (n *Node) askPeer(ctx context.Context, rid string, lifecycle uint64, deadli
 	return l.pending.await(ctx, w, corr, deadline)
 }
 
-// wait is await in a handler's turn or outside one.
-func (t *pendingTable) wait(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) result {
-	if turn := turnFrom(ctx); turn == nil || turn.gate == nil {
-		return t.await(ctx, w, corr, deadline)
-	}
-	return t.awaitInTurn(ctx, w, corr, deadline)
-}
-
-func (t *pendingTable) awaitInTurn(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) (r result) {
-	blocking(ctx, func() { r = t.await(ctx, w, corr, deadline) })
-	return r
-}
-
-// abandon ends a request that was registered and could not be sent.
-func (t *pendingTable) abandon(w *waiter, corr uint64, err *Error) result {
-	r := t.giveUp(w, corr, err)
-	waiters.Put(w)
-	return r
-}
-
 // deadlineOf returns the deadline of a context that has one.
 func deadlineOf(ctx context.Context) clock.Mono {
 	at, ok := ctx.Deadline()
@@ -264,17 +237,4 @@ func deadlineOf(ctx context.Context) clock.Mono {
 // remaining returns what is left of the deadline of a context that has one.
 func remaining(ctx context.Context) time.Duration {
 	return max(deadlineOf(ctx).Sub(clock.Now()), time.Millisecond)
-}
-
-func milliseconds(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
-
-// checkSizes refuses payload and metadata that no peer would accept.
-func checkSizes(op, id string, meta, payload []byte) *Error {
-	switch {
-	case len(meta) > metadataBytesMax:
-		return fail(errkind.InvalidOperation, op, id, "metadata of %d bytes is over the limit of %d", len(meta), metadataBytesMax)
-	case len(payload) > payloadBytesMax:
-		return fail(errkind.InvalidOperation, op, id, "a payload of %d bytes is over the limit of %d", len(payload), payloadBytesMax)
-	}
-	return nil
 }
