@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -39,10 +40,10 @@ func (*bareEcho) OnTraffic(c gnet.Conn) gnet.Action {
 }
 
 // startBare runs bare gnet as a client over accepted sockets, as the engine does.
-func startBare(b *testing.B, loops int) string {
+func startBare(b *testing.B, loops int, h gnet.EventHandler) string {
 	b.Helper()
 	starting.Lock()
-	cli, err := gnet.NewClient(&bareEcho{}, gnet.WithNumEventLoop(loops), gnet.WithLogLevel(logging.FatalLevel),
+	cli, err := gnet.NewClient(h, gnet.WithNumEventLoop(loops), gnet.WithLogLevel(logging.FatalLevel),
 		gnet.WithLogger(reactorLog{}))
 	if err != nil {
 		b.Fatal(err)
@@ -74,6 +75,15 @@ func startBare(b *testing.B, loops int) string {
 		_ = cli.Stop()
 	})
 	return ln.Addr().String()
+}
+
+func dialMany(b *testing.B, addr string, n int) (cs []*net.TCPConn) {
+	for range n {
+		c := dial(b, addr)
+		_ = c.SetDeadline(time.Time{})
+		cs = append(cs, c)
+	}
+	return cs
 }
 
 // roundTrips makes n calls over the connections, each of which has one caller.
@@ -112,34 +122,20 @@ func BenchmarkEcho(b *testing.B) {
 			b.Run(fmt.Sprintf("conns=%d/size=%d", conns, size), func(b *testing.B) {
 				e := start(b, 1)
 				ours := listen(b, e, testProtocol(&hooks{frame: echo}))
-				bare := startBare(b, 1)
-				open := func(addr string) (cs []*net.TCPConn) {
-					for range conns {
-						cs = append(cs, dial(b, addr))
-					}
-					return cs
-				}
-				a, g := open(ours), open(bare)
-				for _, c := range append(a, g...) {
-					_ = c.SetDeadline(time.Time{})
-				}
+				bare := startBare(b, 1, &bareEcho{})
+				a, g := dialMany(b, ours, conns), dialMany(b, bare, conns)
 				msg := frame(string(make([]byte, size-4)))
 				var engineTime, bareTime time.Duration
 				calls := 0
-				slice := 20 * conns
 				b.ReportAllocs()
 				for b.Loop() {
-					if calls%slice != 0 {
-						calls++
-						continue
-					}
-					engineTime += roundTrips(b, a, msg, slice)
-					bareTime += roundTrips(b, g, msg, slice)
-					calls++
+					n := 20 * conns
+					engineTime += roundTrips(b, a, msg, n)
+					bareTime += roundTrips(b, g, msg, n)
+					calls += n
 				}
-				done := float64((calls + slice - 1) / slice * slice)
-				b.ReportMetric(float64(engineTime.Nanoseconds())/done, "ns-engine/op")
-				b.ReportMetric(float64(bareTime.Nanoseconds())/done, "ns-gnet/op")
+				b.ReportMetric(float64(engineTime.Nanoseconds())/float64(calls), "ns-engine/call")
+				b.ReportMetric(float64(bareTime.Nanoseconds())/float64(calls), "ns-gnet/call")
 				b.ReportMetric(float64(engineTime)/float64(bareTime), "ratio")
 			})
 		}
@@ -188,8 +184,9 @@ func cpuTime() time.Duration {
 }
 
 // BenchmarkSend is the one-way out queue: producers send 64-byte messages to a
-// peer that drops them; a full queue is waited for.
+// peer that drops them; a full queue is waited for. One op is sendBatch messages.
 func BenchmarkSend(b *testing.B) {
+	const sendBatch = 50_000
 	for _, producers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("producers=%d/size=64", producers), func(b *testing.B) {
 			addr := discard(b)
@@ -201,36 +198,34 @@ func BenchmarkSend(b *testing.B) {
 				b.Fatal(err)
 			}
 			msg := frame(string(make([]byte, 60)))
-			b.SetBytes(64)
+			b.SetBytes(64 * sendBatch)
 			b.ReportAllocs()
 			before := e.Stats()
 			began, cpu := time.Now(), cpuTime()
-			b.ResetTimer()
-			var wg sync.WaitGroup
-			for i := range producers {
-				n := b.N / producers
-				if i < b.N%producers {
-					n++
-				}
-				wg.Go(func() {
-					for range n {
-						for c.Send(buf.Copy(msg)) != nil {
-							time.Sleep(10 * time.Microsecond)
+			sent := 0
+			for b.Loop() {
+				var wg sync.WaitGroup
+				for range producers {
+					wg.Go(func() {
+						for range sendBatch / producers {
+							for c.Send(buf.Copy(msg)) != nil {
+								runtime.Gosched()
+							}
 						}
-					}
-				})
+					})
+				}
+				wg.Wait()
+				sent += sendBatch
 			}
-			wg.Wait()
 			for c.Pending() > 0 {
-				time.Sleep(10 * time.Microsecond)
+				runtime.Gosched()
 			}
-			b.StopTimer()
-			b.ReportMetric(float64(b.N)/time.Since(began).Seconds()/1e6, "Mmsg/s")
-			b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/op")
+			n := float64(sent)
+			b.ReportMetric(n/time.Since(began).Seconds()/1e6, "Mmsg/s")
+			b.ReportMetric(float64(cpuTime()-cpu)/n, "cpu-ns/msg")
 			s := e.Stats()
-			b.ReportMetric(float64(b.N)/float64(s.Writes-before.Writes), "msg/write")
-			b.ReportMetric(float64(b.N)/float64(s.Turns-before.Turns), "msg/turn")
-			b.ReportMetric(float64(s.Blocked-before.Blocked), "blocked")
+			b.ReportMetric(n/float64(s.Writes-before.Writes), "msg/write")
+			b.ReportMetric(float64(s.Wakes-before.Wakes)/n, "wakes/msg")
 		})
 	}
 }

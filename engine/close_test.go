@@ -288,7 +288,7 @@ func TestClosingInOnOpenStillCallsOnClose(t *testing.T) {
 }
 
 func TestEngineCloseUnderLoadLosesNothingItOwns(t *testing.T) {
-	for round := range 5 {
+	for round := range 3 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			var opens, closes atomic.Int64
 			h := &hooks{frame: echo}

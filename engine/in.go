@@ -13,7 +13,7 @@ import (
 // Loop only.
 func (c *Conn) receive(b []byte) {
 	c.loop.count.bytesIn.Add(uint64(len(b)))
-	if c.phase != open {
+	if c.phase != open || c.stopping.Load() != nil {
 		c.throwAway(len(b))
 		return
 	}

@@ -14,13 +14,14 @@ import (
 
 // looseConn is an open connection on no loop's goroutine and no socket: the
 // decoder alone.
-func looseConn(p *Protocol) *Conn {
+func looseConn(p *Protocol) *Conn { return looseConnOf(newLoop(&Engine{}), p) }
+
+func looseConnOf(l *loop, p *Protocol) *Conn {
 	r, err := p.resolve()
 	if err != nil {
 		panic(err)
 	}
-	e := &Engine{}
-	return &Conn{id: 1, engine: e, p: r, loop: newLoop(e), phase: open, admitted: true}
+	return &Conn{id: 1, engine: l.engine, p: r, loop: l, phase: open, admitted: true}
 }
 
 // frames collects copies of what the Handler of its protocol got.
@@ -54,10 +55,11 @@ func testStream() (stream []byte, want [][]byte) {
 func TestAnySegmentationGivesTheSameFrames(t *testing.T) {
 	stream, want := testStream()
 	live := buf.Live()
+	l := newLoop(&Engine{})
 	check := func(cuts ...int) {
 		t.Helper()
 		f := newFrames()
-		c := looseConn(f.p)
+		c := looseConnOf(l, f.p)
 		last := 0
 		for _, cut := range append(cuts, len(stream)) {
 			if cut > last {
@@ -68,6 +70,7 @@ func TestAnySegmentationGivesTheSameFrames(t *testing.T) {
 		if !slices.EqualFunc(f.got, want, bytes.Equal) {
 			t.Fatalf("cuts %v: got %q", cuts, f.got)
 		}
+		l.wheel.cancel(&c.deadline.timer)
 		if c.part != nil || c.stopping.Load() != nil {
 			t.Fatalf("cuts %v: the stream ends with a partial frame or a close", cuts)
 		}
@@ -242,6 +245,18 @@ func TestDeliveryStopsAtTheFrameThatEndsTheConnection(t *testing.T) {
 	}
 }
 
+func TestNoFrameIsDeliveredAfterClose(t *testing.T) {
+	f := newFrames()
+	c := looseConn(f.p)
+	c.receive(frame("before")[:5]) // half a frame is there
+	c.stop(CloseReason{})          // what Close does at once; its loop's turn is yet to come
+	c.receive(append(frame("before")[5:], frame("after")...))
+	if len(f.got) != 0 {
+		t.Errorf("got %q", f.got)
+	}
+	c.dropPart()
+}
+
 func TestMalformedFrameSizesCloseWithoutPanic(t *testing.T) {
 	for name, size := range map[string]func(b []byte, _ bool) (int, error){
 		"negative":    func([]byte, bool) (int, error) { return -1, nil },
@@ -301,7 +316,7 @@ func TestKeptFramesStayUntouched(t *testing.T) {
 		view  []byte
 		owner *buf.Buf
 	}
-	all := make(chan kept, 300)
+	all := make(chan kept, 150)
 	e := start(t, 1)
 	addr := listen(t, e, testProtocol(&hooks{frame: func(_ *Conn, b []byte, owner *buf.Buf) error {
 		all <- kept{sha256.Sum256(b), b, owner.Ref()}

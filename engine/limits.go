@@ -22,7 +22,7 @@ const (
 	ControlReserve = 256 << 10
 	// MessageCost is counted for each queued message besides its bytes, so that
 	// a budget in bytes also bounds the memory that tiny messages take.
-	MessageCost = 128
+	MessageCost = 32
 
 	// DefaultMaxConns bounds a listener that names no limit.
 	DefaultMaxConns = 65_536

@@ -22,20 +22,25 @@ type loop struct {
 
 	wheel  wheel
 	gather gather
-	freed  freed
 	ends   []int // of the frames of one batch; batchFrames long
 
 	waiting connQueue // taken from dirty, not served yet, oldest first
 	conns   *Conn     // open ones, linked by prevOpen and nextOpen
 
+	_ [64]byte // producers and loop do not share a cache line
+
 	// Anyone's.
 	dirty    atomic.Pointer[Conn] // connections with work, newest first, linked by next
-	due      atomic.Int64         // a clock.Mono not later than the wheel's earliest timer
 	pokedAt  atomic.Int64         // when the ticker woke the loop; 0: it has had its turn
 	stopMode atomic.Uint32        // what Engine.Close wants: stopNone and so on
-	count    loopCounters
+	wakes    atomic.Uint64        // sent
+	sweeping sync.Mutex           // guards the loop's role for connections once the loop is gone
 
-	sweeping sync.Mutex // guards the loop's role for connections once the loop is gone
+	_ [64]byte
+
+	// Written by the loop, read by anyone.
+	due   atomic.Int64 // a clock.Mono not later than the wheel's earliest timer
+	count loopCounters
 }
 
 const (
@@ -74,7 +79,7 @@ func (l *loop) push(c *Conn) {
 }
 
 func (l *loop) wake() {
-	l.count.wakes.Add(1)
+	l.wakes.Add(1)
 	if !l.waker.wake() {
 		l.sweep()
 	}
@@ -213,8 +218,10 @@ func (l *loop) sweep() {
 	l.takeDirty()
 	for c := l.waiting.pop(); c != nil; c = l.waiting.pop() {
 		c.drop()
-		c.owned = true
-		c.giveBack()
+		c.sched.Store(0)
+		if c.out.waits() && c.sched.CompareAndSwap(0, tokenTaken) {
+			l.waiting.append(c) // another one came in between
+		}
 	}
 }
 
@@ -247,11 +254,10 @@ func (q *connQueue) pop() *Conn {
 	return c
 }
 
-// loopCounters are written by the loop, wakes by anyone, and read by anyone.
+// loopCounters are written by the loop and read by anyone.
 type loopCounters struct {
-	framesIn, bytesIn, bytesOut, writes, blocked atomic.Uint64
-	turns, wakes                                 atomic.Uint64
-	lag, lagMax                                  atomic.Int64 // ns
+	framesIn, bytesIn, bytesOut, writes, blocked, turns atomic.Uint64
+	lag, lagMax                                         atomic.Int64 // ns
 }
 
 func (n *loopCounters) sawLag(d time.Duration) {

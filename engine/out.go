@@ -16,22 +16,23 @@ func (c *Conn) send(b *buf.Buf, limit int64) error {
 	return nil
 }
 
-// flush writes what is queued until the socket takes no more or flushBytes are
-// written. An error is the socket's and final. Loop only.
+// flush writes what is queued, flushBytes at most, with one system call. An error
+// is the socket's and final. What came meanwhile, or was too much, is for the next
+// turn: so a connection gets one write per turn, other sockets get theirs, and
+// under load a write carries what gathered in between. Loop only.
 func (c *Conn) flush() error {
-	l := c.loop
-	for budget := flushBytes; budget > 0 && c.out.waits(); {
-		c.out.gather(&l.gather, budget)
-		want := l.gather.total
-		n, err := l.gather.write(c.fd)
-		l.gather.reset()
+	if c.out.waits() {
+		g := &c.loop.gather
+		c.out.gather(g, flushBytes)
+		want := g.total
+		n, err := g.write(c.fd)
+		g.reset()
 		if err != nil && err != unix.EAGAIN { //nolint:errorlint // a bare errno
 			return err
 		}
-		l.count.bytesOut.Add(uint64(n))
-		l.count.writes.Add(1)
-		c.out.wrote(n, &l.freed)
-		budget -= n
+		c.loop.count.bytesOut.Add(uint64(n))
+		c.loop.count.writes.Add(1)
+		c.out.wrote(n)
 		if n < want {
 			return c.block(n > 0)
 		}
@@ -50,8 +51,8 @@ func (c *Conn) block(progress bool) error {
 	return c.engine.writable.arm(c)
 }
 
-// drop frees everything that is queued. Loop only.
+// drop frees what is queued. Loop only.
 func (c *Conn) drop() {
 	c.blocked = false
-	c.out.drop(&c.loop.freed)
+	c.out.drop()
 }

@@ -22,7 +22,7 @@ func TestQueuedMessagesOfAllSizesArriveAsOneStream(t *testing.T) {
 	p.OutMax = 64 << 20
 	c, client := accept(t, e, p)()
 	rng := rand.New(rand.NewPCG(5, 6))
-	sizes := []int{0, 1, inlineMax, inlineMax + 1, copyMax, copyMax + 1, 5 << 10, flushBytes + 1, 4 << 20}
+	sizes := []int{0, 1, appendMax, appendMax + 1, copyMax, copyMax + 1, 5 << 10, flushBytes + 1, 4 << 20}
 	for range 3 * iovMax { // more ranges than one writev takes
 		sizes = append(sizes, copyMax+1)
 	}
@@ -48,6 +48,25 @@ func TestQueuedMessagesOfAllSizesArriveAsOneStream(t *testing.T) {
 	}
 	if !bytes.Equal(got, want) {
 		t.Error("the stream differs from what was sent")
+	}
+}
+
+func TestAGatherTakesNoMoreThanTheKernelDoes(t *testing.T) {
+	g := &gather{scratch: make([]byte, readBytes)}
+	large := make([]byte, copyMax+1)
+	n := 0
+	for g.add(large) {
+		n++
+	}
+	if n != iovMax || g.total != n*len(large) || g.add([]byte("x")) {
+		t.Errorf("%d ranges, %d bytes", n, g.total)
+	}
+	g.reset()
+	small := make([]byte, copyMax)
+	for n = 0; g.add(small); n++ {
+	}
+	if n != readBytes/copyMax || g.n != 1 || g.total != readBytes {
+		t.Errorf("%d small messages in %d ranges, %d bytes", n, g.n, g.total)
 	}
 }
 
@@ -257,7 +276,7 @@ func TestWritabilityReachesTheRightConnectionWhenDescriptorsAreReused(t *testing
 	connect := accept(t, e, p)
 	block := bytes.Repeat([]byte("0123456789abcdef"), 3<<20/16)
 	var wg sync.WaitGroup
-	for i := range 60 {
+	for i := range 45 {
 		c, client := connect()
 		mustSend(t, c, buf.Copy(block))
 		mustSend(t, c, buf.Copy(block)) // more than the kernel takes

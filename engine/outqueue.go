@@ -7,52 +7,80 @@ import (
 )
 
 // outClosed in outQueue.pending says that the queue takes no more. It is far
-// above every budget, so that put finds both cases with one comparison.
+// above every budget.
 const outClosed = int64(1) << 62
 
 // outMaxLimit keeps sums of budgets far below outClosed.
 const outMaxLimit = int64(1) << 40
 
 // outQueue holds a connection's messages, from any number of producers to its
-// loop. Producers push onto a stack, newest first, with one compare-and-swap; the
-// loop takes the whole stack and turns it round.
+// loop, in chunks. The chunks form a stack, newest on top; the loop takes the
+// whole stack and turns it round. A message goes into the chunk on top, or into a
+// new one that is pushed with a compare-and-swap. No producer ever waits for
+// another, nor the loop for a producer.
 //
-// Each message's cost is in pending from before its push until it is written or
+// The order is that of a queue: a message that is put after another one's put
+// returned comes after it, whoever put them. For it is appended to a chunk that
+// was found on top after that, or pushed above it.
+//
+// Each message's cost is in pending from before it is put until it is written or
 // dropped. So while a producer that was let in is still on its way, pending tells
-// the loop; and after its push that producer looks for the loop (Conn.wantFlush).
+// the loop; and when the message is there, that producer looks for the loop
+// (Conn.wantFlush).
 type outQueue struct {
 	pending atomic.Int64
-	pushed  atomic.Pointer[message] // newest first
+	top     atomic.Pointer[chunk]
 
 	_ [64]byte // producers and loop do not share a cache line
 
 	// Loop only: taken and not yet written whole, oldest first.
-	first, last *message
+	first, last *chunk
 	off         int // bytes of first that are written
 }
 
-// put queues b, within limit, and takes over the reference in every case.
-// ErrFull, ErrClosed. Safe for concurrent use.
+// put queues b, within limit, and takes over the reference in every case. Of an
+// empty message nothing is queued. ErrFull, ErrClosed. Safe for concurrent use.
 func (q *outQueue) put(b *buf.Buf, limit int64) error {
-	cost := int64(len(b.Bytes())) + MessageCost
+	p := b.Bytes()
+	if err := q.enter(int64(len(p))+MessageCost, limit); err != nil {
+		b.Free()
+		return err
+	}
+	if len(p) == 0 {
+		q.pending.Add(-MessageCost)
+		b.Free()
+		return nil
+	}
+	top := q.top.Load()
+	if len(p) <= appendMax && top != nil && top.append(p, &q.top) {
+		b.Free()
+		return nil
+	}
+	q.push(newChunk(b, top))
+	return nil
+}
+
+// enter adds cost to pending, within limit.
+func (q *outQueue) enter(cost, limit int64) error {
 	for {
 		have := q.pending.Load()
-		if have+cost > limit {
-			b.Free()
-			if have >= outClosed {
-				return ErrClosed
-			}
+		switch {
+		case have >= outClosed:
+			return ErrClosed
+		case have+cost > limit:
 			return ErrFull
-		}
-		if q.pending.CompareAndSwap(have, have+cost) {
-			break
+		case q.pending.CompareAndSwap(have, have+cost):
+			return nil
 		}
 	}
-	m := newMessage(b)
+}
+
+// push puts c on top.
+func (q *outQueue) push(c *chunk) {
 	for {
-		m.next = q.pushed.Load()
-		if q.pushed.CompareAndSwap(m.next, m) {
-			return nil
+		c.next = q.top.Load()
+		if q.top.CompareAndSwap(c.next, c) {
+			return
 		}
 	}
 }
@@ -70,13 +98,14 @@ func (q *outQueue) ended() bool { return q.pending.Load() == outClosed }
 // take moves what was pushed behind what was taken before, and reports whether
 // there was anything. Loop only.
 func (q *outQueue) take() bool {
-	if q.pushed.Load() == nil {
+	if q.top.Load() == nil {
 		return false
 	}
-	newest := q.pushed.Swap(nil)
-	var oldest *message
-	for m := newest; m != nil; {
-		m.next, oldest, m = oldest, m, m.next
+	newest := q.top.Swap(nil)
+	var oldest *chunk
+	for c := newest; c != nil; {
+		c.seal()
+		c.next, oldest, c = oldest, c, c.next
 	}
 	if q.first == nil {
 		q.first = oldest
@@ -87,14 +116,14 @@ func (q *outQueue) take() bool {
 	return true
 }
 
-// waits reports whether there is a message to write. Loop only.
-func (q *outQueue) waits() bool { return q.first != nil || q.take() }
+// waits reports whether there is something that can be written. Loop only.
+func (q *outQueue) waits() bool { return (q.first != nil || q.take()) && q.first.whole() }
 
 // gather adds the next bytes to g, budget at most. Loop only.
 func (q *outQueue) gather(g *gather, budget int) {
 	off := q.off
-	for m := q.first; m != nil; m = m.next {
-		p := m.bytes()[off:]
+	for c := q.first; c != nil && c.whole(); c = c.next {
+		p := c.content()[off:]
 		off = 0
 		if room := budget - g.total; len(p) > room {
 			p = p[:room]
@@ -102,40 +131,41 @@ func (q *outQueue) gather(g *gather, budget int) {
 		if !g.add(p) || g.total == budget {
 			return
 		}
-		if m.next == nil {
+		if c.next == nil {
 			q.take()
 		}
 	}
 }
 
-// wrote takes n written bytes off and frees what is written whole. Loop only.
-func (q *outQueue) wrote(n int, f *freed) {
+// wrote takes n written bytes off and frees what is written whole; of what is
+// not whole nothing was written. Loop only.
+func (q *outQueue) wrote(n int) {
 	var cost int64
-	for m := q.first; m != nil; m = q.first {
-		left := m.n - q.off
+	for c := q.first; c != nil && c.whole(); c = q.first {
+		left := len(c.content()) - q.off
 		if n < left {
 			q.off += n
 			break
 		}
 		n -= left
-		cost += m.cost()
+		cost += c.cost()
 		q.off = 0
-		q.first = m.next
-		f.put(m)
+		q.first = c.next
+		c.free()
 	}
 	if cost > 0 {
 		q.pending.Add(-cost)
 	}
 }
 
-// drop frees everything that is queued. Loop only.
-func (q *outQueue) drop(f *freed) {
+// drop frees everything that is queued and whole. Loop only.
+func (q *outQueue) drop() {
 	var cost int64
 	for q.waits() {
-		m := q.first
-		q.first = m.next
-		cost += m.cost()
-		f.put(m)
+		c := q.first
+		q.first = c.next
+		cost += c.cost()
+		c.free()
 	}
 	q.off = 0
 	q.pending.Add(-cost)

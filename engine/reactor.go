@@ -76,7 +76,11 @@ func startReactor(e *Engine, n int) (*gnet.Client, error) {
 type reactorLog struct{ log zerolog.Logger }
 
 func (l reactorLog) Debugf(format string, args ...any) { l.log.Trace().Msgf("gnet: "+format, args...) }
-func (l reactorLog) Infof(format string, args ...any)  { l.log.Debug().Msgf("gnet: "+format, args...) }
-func (l reactorLog) Warnf(format string, args ...any)  { l.log.Debug().Msgf("gnet: "+format, args...) }
+
+func (l reactorLog) Infof(format string, args ...any) { l.log.Debug().Msgf("gnet: "+format, args...) }
+
+func (l reactorLog) Warnf(format string, args ...any) { l.log.Debug().Msgf("gnet: "+format, args...) }
+
 func (l reactorLog) Errorf(format string, args ...any) { l.log.Error().Msgf("gnet: "+format, args...) }
+
 func (l reactorLog) Fatalf(format string, args ...any) { l.log.Error().Msgf("gnet: "+format, args...) }

@@ -50,8 +50,8 @@ func (c *Conn) giveBack() {
 	var free uint32
 	if c.blocked {
 		free = outBlocked
-	} else if c.out.first != nil {
-		c.loop.push(c) // the flush stopped at its bound
+	} else if c.out.waits() {
+		c.loop.push(c) // the flush stopped at its bound, or more came
 		return
 	}
 	c.sched.Store(free)

@@ -77,7 +77,7 @@ func (e *Engine) Stats() Stats {
 		s.Writes += m.writes.Load()
 		s.Blocked += m.blocked.Load()
 		s.Turns += m.turns.Load()
-		s.Wakes += m.wakes.Load()
+		s.Wakes += l.wakes.Load()
 		lag := time.Duration(m.lag.Load())
 		if at := l.pokedAt.Load(); at != 0 {
 			lag = max(lag, now.Sub(clock.Mono(at)))

@@ -198,8 +198,7 @@ func lateMessage(c *Conn) (arrive func()) {
 	b := buf.Copy(make([]byte, copyMax))
 	c.out.pending.Add(copyMax + MessageCost)
 	return func() {
-		m := newMessage(b)
-		m.next = c.out.pushed.Swap(m)
+		c.out.push(newChunk(b, nil))
 		c.wantFlush()
 	}
 }

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"sync/atomic"
+
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/invariant"
@@ -19,6 +21,8 @@ type actorCell struct {
 	version store.Version
 	box     *mailbox.Mailbox[message]
 	context ActorContext
+
+	gone atomic.Bool // it was ended, and takes nothing any more
 
 	// Owned by the claim.
 	current  mailbox.Consumer[message]
@@ -171,6 +175,7 @@ func (r *refusal) Consume(_ *mailbox.Claim[message], m message) { m.refuse(r.nod
 // refuseAll makes err the answer to everything that waits for the cell and to
 // everything that still comes.
 func (c *actorCell) refuseAll(err *Error) {
+	c.gone.Store(true)
 	c.box.Seal(&ending{cell: c, err: err})
 }
 
@@ -190,7 +195,7 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 		}
 		h.held = nil
 	}
-	e.cell.binding = binding{}
+	e.cell.binding, e.cell.instance = binding{}, nil
 }
 
 // Consume implements mailbox.Consumer.

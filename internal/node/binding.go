@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"maps"
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -68,6 +67,9 @@ func (l *linkConn) bind(b *wire.Bind) {
 		return
 	}
 	full := cell.control(func(t *turn) {
+		if l.gone.Load() {
+			return // nobody waits for it any more, and it must not end another's binding
+		}
 		if err := t.register(&ref, binding{key: key}); err != nil {
 			l.sendError(corr, err)
 			return
@@ -102,6 +104,9 @@ type sessionBinding struct {
 // lost reports whether the way to the Actor is gone for good.
 func (b *sessionBinding) lost() bool { return b.link != nil && b.link.gone.Load() }
 
+// over reports whether nothing can come of the binding any more.
+func (b *sessionBinding) over() bool { return b.lost() || b.cell != nil && b.cell.gone.Load() }
+
 // sessionRoutes is an immutable table of a Session's bindings.
 type sessionRoutes struct {
 	byActor map[string]*sessionBinding
@@ -126,8 +131,6 @@ func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
 	switch known := bound[ref.ID]; {
 	case known != nil && known.ref == ref && !known.lost():
 		b.gen, b.again = known.gen, true
-	case known == nil && len(bound) >= bindingsMax:
-		return errBindingsFull.of(opBind, ref.ID)
 	default:
 		b.gen = n.bindings.Add(1)
 	}
@@ -162,15 +165,15 @@ func (s *sessionConn) bindHere(b *sessionBinding, done chan<- *Error) {
 		return
 	}
 	full := cell.control(func(t *turn) {
-		key := bindingKey{session: s.id, gen: b.gen}
-		if err := t.register(&b.ref, binding{key: key, local: s}); err != nil {
+		before := cell.binding
+		if err := t.register(&b.ref, binding{key: bindingKey{session: s.id, gen: b.gen}, local: s}); err != nil {
 			done <- err
 			return
 		}
 		b.typ, b.cell = cell.typ.Name, cell
 		err := s.publish(b)
 		if err != nil {
-			t.unregister(key)
+			cell.binding = before
 		}
 		done <- err
 	})
@@ -208,7 +211,8 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 }
 
 // publish makes b a route of the Session, unless the Session is closed or has as
-// many as it may. One that is bound again has its route and keeps its place.
+// many as it may. One that is bound again has its route and keeps its place. Those
+// whose Actor or link is gone are shed.
 func (s *sessionConn) publish(b *sessionBinding) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,16 +220,22 @@ func (s *sessionConn) publish(b *sessionBinding) *Error {
 		return errSessionClosed
 	}
 	old := s.routes.Load()
-	known := old.byActor[b.ref.ID]
-	switch {
-	case known != nil && known.gen == b.gen && known.link == b.link:
+	if known := old.byActor[b.ref.ID]; known != nil && known.gen == b.gen && known.link == b.link {
 		return nil
-	case known == nil && len(old.byActor) >= bindingsMax:
-		return errBindingsFull
 	}
-	next := &sessionRoutes{byActor: maps.Clone(old.byActor), byType: maps.Clone(old.byType)}
-	if next.byActor == nil {
-		next.byActor, next.byType = map[string]*sessionBinding{}, map[string]*sessionBinding{}
+	next := &sessionRoutes{byActor: map[string]*sessionBinding{}, byType: map[string]*sessionBinding{}}
+	for id, b := range old.byActor {
+		if !b.over() {
+			next.byActor[id] = b
+		}
+	}
+	for typ, b := range old.byType {
+		if !b.over() {
+			next.byType[typ] = b
+		}
+	}
+	if next.byActor[b.ref.ID] == nil && len(next.byActor) >= bindingsMax {
+		return errBindingsFull
 	}
 	next.byActor[b.ref.ID] = b
 	next.byType[b.typ] = b

@@ -59,6 +59,12 @@ func (c *Call) Bound() bool { return c.cell.binding.stands() }
 
 // run is the Actor's turn for one application message.
 func (a *actorCell) run(claim *mailbox.Claim[message], m message) {
+	answered := false
+	defer func() {
+		if !answered { // the handler ended its goroutine
+			m.refuse(a.node, errTurnEnded)
+		}
+	}()
 	c := calls.Get().(*Call)
 	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, m.deadline
 	c.message = m
@@ -80,6 +86,7 @@ func (a *actorCell) run(claim *mailbox.Claim[message], m message) {
 			err = guard(a.node, "actor", a.ref.ID, func() (e error) { r, e = h(c, a.instance, m.payload); return e })
 		}
 	}
+	answered = true
 	a.answer(&m, r, err)
 	if reusable := c.end(); reusable {
 		outer := c.Outer

@@ -71,6 +71,8 @@ const (
 var (
 	ridForm  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	meshForm = ridForm
+	// entryIDForm is the form of an Entry Spot's id: "<prefix>-entry-<uuid v4>".
+	entryIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]+-entry-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 )
 
 // withDefaults fills the zero fields.

@@ -71,6 +71,8 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 		return errNoStore(opCreate, req.ID)
 	case !wire.ValidID(req.ID):
 		return fail(errkind.InvalidOperation, opCreate, req.ID, "an id has 1 to %d bytes of UTF-8", idBytesMax)
+	case entryIDForm.MatchString(req.ID):
+		return fail(errkind.InvalidOperation, opCreate, req.ID, "ids of this form are reserved for Entry Spots")
 	case !stableType.MatchString(req.Type):
 		return fail(errkind.InvalidOperation, opCreate, req.ID, "%q is no stable type", req.Type)
 	case len(req.Request) > requestBytesMax:
@@ -86,7 +88,7 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 // create tries until the id is ours, somebody else's, or the deadline passes.
 func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *Error) {
 	targets := search{node: n, req: req, refused: map[string]bool{}}
-	wait := createWaitMin
+	wait, nudge := createWaitMin, clock.Now().Add(nudgeEvery)
 	for {
 		if ctx.Err() != nil {
 			return CreateResult{}, fromContext(ctx, opCreate, req.ID)
@@ -118,6 +120,10 @@ func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *E
 		}
 		// A loser waits for the winner: Ready gives it Existing, Missing lets it
 		// compete again with its own request (CR-12).
+		if asked.Reached(nudge) && row.Create != nil {
+			n.nudge(ctx, &row)
+			nudge = asked.Add(nudgeEvery)
+		}
 		if !pause(ctx, wait) {
 			return CreateResult{}, fromContext(ctx, opCreate, req.ID)
 		}
@@ -221,13 +227,14 @@ func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authori
 	var terminal wire.CreateResult
 	var err *Error
 	if row.RID == n.cfg.RID && row.LeaseGen == n.lifecycle() {
-		terminal, err = n.runCreation(job)
+		terminal, err = n.runHere(ctx, job)
 	} else {
 		terminal, err = n.askCreation(ctx, row, job)
 	}
 	if err != nil {
 		return CreateResult{}, err.of(opCreate, req.ID)
 	}
+	n.routes.drop(req.ID) // what was known is of an earlier incarnation
 	switch terminal.Outcome {
 	case wire.OutcomeCreated:
 		return CreateResult{Outcome: OutcomeCreated, Ref: refFromWire(&terminal.Ref), Reply: terminal.Reply}, nil
@@ -238,17 +245,63 @@ func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authori
 	}
 }
 
+// runHere runs the creation at this node. It goes on if the caller gives up.
+func (n *Node) runHere(ctx context.Context, job creation) (wire.CreateResult, *Error) {
+	type end struct {
+		terminal wire.CreateResult
+		err      *Error
+	}
+	ended := make(chan end, 1)
+	started := n.tasks.Go(func() {
+		terminal, err := n.runCreation(job)
+		ended <- end{terminal, err}
+	})
+	if !started {
+		return wire.CreateResult{}, errStopping
+	}
+	select {
+	case e := <-ended:
+		return e.terminal, e.err
+	case <-ctx.Done():
+		return wire.CreateResult{}, fromContext(ctx, "", "")
+	}
+}
+
+// nudge asks the target of a creation that somebody else began to run it, in case
+// it was never told: the coordinator's link may have been lost in between. If it
+// runs or is over already, that changes nothing.
+func (n *Node) nudge(ctx context.Context, row *store.Authority) {
+	job := creation{
+		op: row.Create.Op, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version, deadline: deadlineOf(ctx),
+	}
+	if row.RID == n.cfg.RID && row.LeaseGen == n.lifecycle() {
+		n.tasks.Go(func() { _, _ = n.runCreation(job) }) // how it ends is read from the row
+		return
+	}
+	l := n.links.to(row.RID, uint64(row.LeaseGen))
+	if l == nil {
+		return
+	}
+	corr, err := l.pending.add(completeFunc(func(r result) { r.owner.Free() }), job.deadline)
+	if err == nil {
+		l.sendControl(job.record(corr, uint64(row.LeaseGen)))
+	}
+}
+
+// record is the creation as its target is told of it.
+func (j *creation) record(corr, target uint64) *wire.ActorCreate {
+	return &wire.ActorCreate{
+		Correlation: corr, Op: j.op.Op, SourceLifecycle: uint64(j.op.SourceLifecycle), ID: []byte(j.id), Type: []byte(j.typ),
+		ObjGen: uint64(j.objGen), StoreVersion: uint64(j.version), TargetLifecycle: target,
+		DeadlineMS: wire.DeadlineMS(j.deadline.Sub(clock.Now())),
+	}
+}
+
 // askCreation asks a remote target. If the answer is lost with the link, the
 // kept terminal record tells how the operation ended (CR-13, CR-15).
 func (n *Node) askCreation(ctx context.Context, row *store.Authority, job creation) (wire.CreateResult, *Error) {
-	rec := wire.ActorCreate{
-		Op: job.op.Op, SourceLifecycle: uint64(job.op.SourceLifecycle), ID: []byte(job.id), Type: []byte(job.typ),
-		ObjGen: uint64(job.objGen), StoreVersion: uint64(job.version), TargetLifecycle: uint64(row.LeaseGen),
-		DeadlineMS: wire.DeadlineMS(job.deadline.Sub(clock.Now())),
-	}
 	r := n.askPeer(ctx, row.RID, uint64(row.LeaseGen), job.deadline, func(corr uint64) wire.Record {
-		rec.Correlation = corr
-		return &rec
+		return job.record(corr, uint64(row.LeaseGen))
 	})
 	if r.err == nil {
 		defer r.owner.Free()

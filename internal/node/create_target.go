@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"time"
+	"sync"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -30,46 +30,81 @@ type CreateCall struct {
 	Request  []byte // must not be modified
 }
 
-// finishTime is what a target allows itself for telling the Store how a
-// creation ended, after the creation's own deadline.
-const finishTime = 5 * time.Second
+// runningOps are the creations that run at this node, so that one that is asked
+// for twice runs once.
+type runningOps struct {
+	mu  sync.Mutex
+	ops map[store.OpID]struct{}
+}
+
+func (r *runningOps) begin(op store.OpID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, runs := r.ops[op]; runs {
+		return false
+	}
+	r.ops[op] = struct{}{}
+	return true
+}
+
+func (r *runningOps) end(op store.OpID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ops, op)
+}
 
 // runCreation runs a creation that was reserved for this node: factory and
 // OnCreateActor on a staged instance, then one Store transaction that makes it
-// Ready or removes it (CR-06 to CR-08). The returned result is the recorded one.
+// Ready or removes it (CR-06 to CR-08). Whatever goes wrong before, the
+// reservation is ended in the Store: nobody else may end it while this process
+// lives. So it may take longer than the deadline; who waits for it watches its own.
 func (n *Node) runCreation(job creation) (wire.CreateResult, *Error) {
-	if err := n.creations.enter(n.life, job.deadline); err != nil {
-		return wire.CreateResult{}, err
+	if !n.mayAct(clock.Now()) {
+		return wire.CreateResult{}, errNotOwner // nothing may be committed; somebody will ask again
 	}
-	defer n.creations.leave()
-	if n.stopping.Load() { // after enter: a shutdown waits for those that got in
-		return wire.CreateResult{}, errStopping
+	if !n.running.begin(job.op.Op) {
+		return wire.CreateResult{}, errCreationRuns
 	}
+	defer n.running.end(job.op.Op)
+	if n.stopping.Load() {
+		return n.failCreation(job, errkind.ShuttingDown)
+	}
+	if full := n.creations.enter(n.life, job.deadline); full != nil {
+		return n.failCreation(job, full.Kind)
+	}
+	leave := sync.OnceFunc(n.creations.leave)
+	defer leave()
 	ctx, cancel := context.WithDeadline(n.life, job.deadline.Time())
 	defer cancel()
 
 	row, err := n.readCreation(ctx, job)
-	if err != nil {
-		return wire.CreateResult{}, err
-	}
-	if row == nil { // this operation has ended before: the same answer again
+	switch {
+	case err != nil:
+		return n.failCreation(job, err.Kind)
+	case row == nil: // this operation has ended before: the same answer again
 		return n.replay(ctx, job)
 	}
+	job.op = row.Create.Op
 	typ := n.app.Actors[row.Type]
 	if typ == nil {
-		return n.finish(job, row, nil, store.Failed, nil, errkind.NotConfigured)
+		return n.failCreation(job, errkind.NotConfigured)
 	}
-	ref := refOf(row)
 	held := &hold{node: n}
-	cell := n.newCell(typ, ref, row.Version, held)
-	decision := n.stage(ctx, cell, row.Create.Request)
-	if decision.err != nil {
-		return n.finish(job, row, nil, store.Failed, nil, decision.err.Kind)
+	s := &staged{n.newCell(typ, refOf(row), row.Version, held), held}
+	d := n.stage(ctx, s.cell, row.Create.Request, leave)
+	switch {
+	case d.err != nil:
+		return n.failCreation(job, d.err.Kind)
+	case d.admission.Reject:
+		return n.finish(job, nil, store.Finish{Result: store.Rejected, Reply: d.admission.Reply})
+	default:
+		return n.finish(job, s, store.Finish{Result: store.Created, Reply: d.admission.Reply})
 	}
-	if decision.admission.Reject {
-		return n.finish(job, row, nil, store.Rejected, decision.admission.Reply, 0)
-	}
-	return n.finish(job, row, &staged{cell, held}, store.Created, decision.admission.Reply, 0)
+}
+
+// failCreation ends the reservation as Failed.
+func (n *Node) failCreation(job creation, kind errkind.Kind) (wire.CreateResult, *Error) {
+	return n.finish(job, nil, store.Finish{Result: store.Failed, FailKind: uint8(kind)})
 }
 
 type staged struct {
@@ -82,11 +117,13 @@ type decision struct {
 	err       *Error
 }
 
-// stage runs the application's part. Past the deadline it is given up: what it
-// still does concerns an instance that nobody will see.
-func (n *Node) stage(ctx context.Context, cell *actorCell, request []byte) decision {
+// stage runs the application's part and calls leave when that is over. Past the
+// deadline it is given up: what it still does concerns an instance that nobody
+// will see, but it keeps its place among the creations that run.
+func (n *Node) stage(ctx context.Context, cell *actorCell, request []byte, leave func()) decision {
 	decided := make(chan decision, 1)
-	n.tasks.Go(func() {
+	started := n.tasks.Go(func() {
+		defer leave()
 		var a Admission
 		err := guard(n, "creation", cell.ref.ID, func() (e error) {
 			if cell.instance, e = cell.typ.Factory(&cell.context); e != nil || n.app.Entry.OnCreateActor == nil {
@@ -101,6 +138,9 @@ func (n *Node) stage(ctx context.Context, cell *actorCell, request []byte) decis
 		a.Reply = bytes.Clone(a.Reply) // the application may use its block again
 		decided <- decision{a, err}
 	})
+	if !started {
+		return decision{err: errStopping}
+	}
 	select {
 	case d := <-decided:
 		return d
@@ -116,13 +156,13 @@ func (n *Node) readCreation(ctx context.Context, job creation) (*store.Authority
 	for {
 		row, found, err := n.store.ReadActor(ctx, job.id)
 		switch {
-		case err != nil && errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin):
+		case errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin):
 			continue
 		case err != nil:
 			return nil, n.storeFailure(ctx, err, job.id)
 		case !found, row.ObjectGen != job.objGen, row.State == store.Ready:
 			return nil, nil
-		case row.Create == nil || row.Create.Op != job.op || row.Version != job.version:
+		case row.Create == nil || row.Create.Op.Op != job.op.Op || row.Version != job.version || row.Type != job.typ:
 			return nil, nil
 		case row.OwnerID != n.lease.OwnerID || row.LeaseGen != n.lifecycle():
 			return nil, fail(errkind.Unavailable, opCreate, job.id, "it is reserved for another process of node %s", n.cfg.RID)
@@ -144,64 +184,79 @@ func (n *Node) replay(ctx context.Context, job creation) (wire.CreateResult, *Er
 	return resultOf(&kept, &row), nil
 }
 
-// finish ends the creation in the Store. The cell is in the object table, with
-// its messages held, before the row can become Ready, so that whoever reads
-// Ready finds it. A lost answer is asked for again with the same operation id
-// until the answer is known or this process may not act any more.
-func (n *Node) finish(job creation, row *store.Authority, s *staged, result store.Result, reply []byte, kind errkind.Kind) (wire.CreateResult, *Error) {
+// finish ends the creation in the Store. A created cell is in the object table,
+// with its messages held, before the row can become Ready, so that whoever reads
+// Ready finds it; it is let go only when the Store has said how it ended.
+func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResult, *Error) {
 	if s != nil && !n.admitCell(s.cell) {
-		return wire.CreateResult{}, fail(errkind.Unavailable, opCreate, job.id, "the same creation is already running")
+		return wire.CreateResult{}, errCreationRuns
 	}
-	f := store.Finish{
-		Fence: store.Fence{ID: row.ID, ObjectGen: row.ObjectGen, Version: row.Version, OwnerID: row.OwnerID, LeaseGen: row.LeaseGen},
-		Op:    job.op, Result: result, Reply: reply, FailKind: uint8(kind),
-	}
-	change, err := n.finishRow(job, f)
-	if err == nil && change.Reason != store.Applied && change.Reason != store.AlreadyApplied {
-		err = fail(errkind.Unavailable, opCreate, job.id, "the Store refused to end its creation (reason %d): this process is not its owner any more", change.Reason)
+	f.Op = job.op
+	f.Fence = store.Fence{ID: job.id, ObjectGen: job.objGen, Version: job.version, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle()}
+	change, err := n.finishRow(f)
+	row := &change.Record
+	switch {
+	case err != nil:
+	case change.Reason != store.Applied && change.Reason != store.AlreadyApplied,
+		s != nil && (!change.Found || row.State != store.Ready || row.ObjectGen != job.objGen):
+		err = fail(errkind.Unavailable, opCreate, job.id, "the Store had ended its creation otherwise (%v)", change.Reason)
 	}
 	switch {
 	case s == nil:
 	case err != nil:
 		n.drop(s.cell, err)
 	default:
-		s.cell.version = change.Record.Version
+		s.cell.version = row.Version
 		s.cell.box.Seal(&release{cell: s.cell, from: s.held, next: s.cell})
 	}
 	if err != nil {
 		return wire.CreateResult{}, err
 	}
-	t := store.Terminal{Result: result, Reply: reply, FailKind: uint8(kind)}
-	return resultOf(&t, &change.Record), nil
+	return resultOf(&store.Terminal{Result: f.Result, Reply: f.Reply, FailKind: f.FailKind}, row), nil
+}
+
+// finishRow tells the Store until it has answered, for as long as this process
+// lives: it alone may end the reservation. While the lease is in doubt it waits.
+func (n *Node) finishRow(f store.Finish) (store.Change, *Error) {
+	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
+		if n.mayAct(clock.Now()) {
+			change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.FinishActor(ctx, f) })
+			switch {
+			case err == nil && change.Reason != store.LeaseExpired:
+				return change, nil
+			case errors.Is(err, store.ErrInvalid):
+				return change, fromStore(err, opCreate, f.ID)
+			}
+		}
+		if !pause(n.life, wait) {
+			return store.Change{}, errStopping
+		}
+	}
+}
+
+// attempt makes one try of a Store change, bounded on its own.
+func (n *Node) attempt(try func(context.Context) (store.Change, error)) (store.Change, error) {
+	ctx, cancel := context.WithTimeout(n.life, storeCallMax)
+	defer cancel()
+	return try(ctx)
 }
 
 // admitCell puts a cell in the object table, unless the incarnation or a later
-// one is there.
+// one is there. An earlier one is over: the Store has issued a new one.
 func (n *Node) admitCell(cell *actorCell) (admitted bool) {
+	var earlier *actorCell
 	n.actors.Update(cell.ref.ID, func(now *actorCell, present bool) (*actorCell, bool) {
-		if admitted = !present || now.ref.ObjectGen < cell.ref.ObjectGen; admitted {
-			return cell, true
+		admitted = !present || now.ref.ObjectGen < cell.ref.ObjectGen
+		if !admitted {
+			return now, true
 		}
-		return now, true
+		earlier = now
+		return cell, true
 	})
-	return admitted
-}
-
-func (n *Node) finishRow(job creation, f store.Finish) (store.Change, *Error) {
-	ctx, cancel := context.WithTimeout(n.life, max(job.deadline.Sub(clock.Now()), 0)+finishTime)
-	defer cancel()
-	for {
-		change, err := n.store.FinishActor(ctx, f)
-		switch {
-		case err == nil:
-			return change, nil
-		case ctx.Err() != nil, !n.mayAct(clock.Now()), !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrUnavailable):
-			return change, fromStore(err, opCreate, job.id)
-		}
-		if !pause(ctx, createWaitMax) {
-			return change, fromContext(ctx, opCreate, job.id)
-		}
+	if earlier != nil {
+		earlier.refuseAll(errGone)
 	}
+	return admitted
 }
 
 // drop takes a cell out of the table and refuses what waits in it.

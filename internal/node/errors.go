@@ -69,7 +69,7 @@ func KindOf(err error) errkind.Kind {
 	switch {
 	case errors.As(err, &e):
 		return e.Kind
-	case errors.As(err, &k):
+	case errors.As(err, &k) && k.Valid():
 		return k
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return errkind.DeadlineExceeded

@@ -12,8 +12,11 @@ var (
 	errNotOwner       = &Error{Kind: errkind.Unavailable, Text: "this node's owner lease is not confirmed; it acts again when the Store answers"}
 	errGone           = &Error{Kind: errkind.NotFound, Text: "the actor was destroyed"}
 	errNotHere        = &Error{Kind: errkind.Unavailable, Text: "the actor is not at this node", stale: true}
+	errNotFoundHere   = &Error{Kind: errkind.Unavailable, Text: "the Store names this node as its owner, and it is not here"}
+	errTurnEnded      = &Error{Kind: errkind.InternalFailure, Text: "the handler ended its goroutine"}
 	errBindingStale   = &Error{Kind: errkind.InvalidOperation, Text: "the session's binding to this actor is over"}
 	errBindingsFull   = &Error{Kind: errkind.CapacityExceeded, Text: "the session is bound to as many actors as it may be"}
+	errCreationRuns   = &Error{Kind: errkind.Unavailable, Text: "the same creation is already running"}
 	errNotBound       = &Error{Kind: errkind.InvalidOperation, Text: "no session is bound to this actor"}
 	errSessionClosed  = &Error{Kind: errkind.Unavailable, Text: "the session is closed"}
 	errSessionSlow    = &Error{Kind: errkind.Unavailable, Text: "the client takes its messages too slowly; its session is closed"}
@@ -21,6 +24,7 @@ var (
 	errStopping       = &Error{Kind: errkind.ShuttingDown, Text: "the node is shutting down"}
 	errLinkLost       = &Error{Kind: errkind.Unavailable, Text: "the link to the actor's node was lost; the request may have run"}
 	errSelfRequest    = &Error{Kind: errkind.InvalidOperation, Text: "an actor's handler cannot wait for the actor itself"}
+	errRepliesFull    = &Error{Kind: errkind.Unavailable, Text: "the handler ran, and its reply found no room on the link"}
 	errNoCredit       = &Error{Kind: errkind.DeadlineExceeded, Text: "the other node took no more messages within the send timeout; nothing was sent"}
 )
 
@@ -49,8 +53,14 @@ func errIncarnation(op, id string, asked, is uint64) *Error {
 
 // asError gives an application's error a kind.
 func asError(err error) *Error {
-	if e, ok := err.(*Error); ok { //nolint:errorlint // a wrapped one is wrapped again below, to keep the whole text
-		return e
+	e, ok := err.(*Error) //nolint:errorlint // a wrapped one is wrapped again below, to keep the whole text
+	if !ok {
+		return &Error{Kind: KindOf(err), Err: err}
 	}
-	return &Error{Kind: KindOf(err), Err: err}
+	c := *e
+	c.stale = false // of another object, whose route the handler used
+	if !c.Kind.Valid() {
+		c.Kind = errkind.InternalFailure
+	}
+	return &c
 }

@@ -25,9 +25,9 @@ const (
 	// linkCreditBytes is what a node may have sent to another and not yet
 	// consumed there. It must hold the largest record.
 	linkCreditBytes = link.DefaultWindow
-	// linkOutBytesMax bounds what waits in a link's out queue. It holds a window
-	// of records of 130 bytes or more, which count 128 bytes beside their own;
-	// floods of smaller ones are refused a little earlier.
+	// linkOutBytesMax bounds what waits in a link's out queue. A whole window of
+	// the smallest credited records fits, with what the queue counts beside them;
+	// the rest is for replies.
 	linkOutBytesMax = 16 << 20
 
 	// actorQueueMessages and actorQueueBytes bound one Actor's queue.
@@ -45,6 +45,17 @@ const (
 	creationsMax = 256
 	// creationsWaitingMax bounds those that wait; more are refused.
 	creationsWaitingMax = 8192
+	// finishTime is how long a Destroy that a peer asked for is waited for.
+	finishTime = 5 * time.Second
+	// settleWaitMax bounds the pause between two tries to learn how a change of
+	// the Store ended.
+	settleWaitMax = 500 * time.Millisecond
+	// deletesMax bounds the Store calls that remove Actors at once, when a node is
+	// shut down.
+	deletesMax = 64
+	// destroysMax bounds the Destroys that peers have asked for and that wait for
+	// their Actor's turn or the Store.
+	destroysMax = 8192
 
 	// routesMax bounds the route cache. Past it routes are used once and not kept.
 	routesMax = 1 << 18
@@ -85,4 +96,6 @@ const (
 	// creation that somebody else has begun.
 	createWaitMin = 2 * time.Millisecond
 	createWaitMax = 100 * time.Millisecond
+	// nudgeEvery is how often one who waits for a creation asks its target to run it.
+	nudgeEvery = 300 * time.Millisecond
 )

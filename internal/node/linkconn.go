@@ -198,11 +198,15 @@ func (l *linkConn) sendControl(r wire.Record) {
 	_ = l.conn.SendControl(b)
 }
 
+// sendReply answers a request. Replies need no credit; if the peer takes them so
+// slowly that the out queue is full, an error, which is small, goes instead.
 func (l *linkConn) sendReply(corr uint64, codec uint8, payload []byte) {
 	r := wire.Reply{Correlation: corr, Codec: codec, Payload: payload}
 	b := buf.Get(r.Size())
 	r.AppendTo(b.Bytes()[:0])
-	_ = l.conn.SendControl(b) // as sendControl, without its allocation
+	if errors.Is(l.conn.Send(b), engine.ErrFull) {
+		l.sendError(corr, errRepliesFull)
+	}
 }
 
 func (l *linkConn) sendError(corr uint64, err *Error) {
@@ -230,9 +234,8 @@ func (l *linkConn) sendNow(record *buf.Buf) (taken bool, err *Error) {
 	return true, l.sendPaid(record)
 }
 
-// sendPaid queues a record whose credit was taken. The out queue is wide enough
-// for all that credit lets in, but for floods of tiny records; then, or when the
-// link is lost, the credit goes back with the refusal.
+// sendPaid queues a record whose credit was taken. If the link is lost, or its
+// queue is full of replies, the credit goes back with the refusal.
 func (l *linkConn) sendPaid(record *buf.Buf) *Error {
 	n := len(record.Bytes())
 	if err := l.conn.Send(record); err != nil {

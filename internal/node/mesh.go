@@ -145,7 +145,7 @@ func (m *mesh) connect(now clock.Mono) clock.Mono {
 func (m *mesh) wants(d *store.Descriptor) bool {
 	n := m.node
 	switch {
-	case d.RID == n.cfg.RID, d.Mesh != n.cfg.Mesh, d.Endpoint == "", d.LeaseLeft <= 0:
+	case len(n.linkConfig.Keys) == 0, d.RID == n.cfg.RID, d.Mesh != n.cfg.Mesh, d.Endpoint == "", d.LeaseLeft <= 0:
 		return false
 	case n.cfg.Role != store.RoleServer && d.Role != store.RoleServer:
 		return false // two object clients have nothing to say to each other

@@ -59,6 +59,9 @@ type Node struct {
 	mesh       *mesh
 	local      *pendingTable
 	creations  *limiter
+	running    runningOps
+	deletes    chan struct{} // one place for each Store call that removes an Actor
+	destroys   *limiter      // asked for by peers; most of their time they wait for a turn
 	tasks      tasks
 	choosers   choosers
 	counters   counters
@@ -93,6 +96,8 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
 		actors: cmap.New[*actorCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
+		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]struct{}{}},
+		deletes:  make(chan struct{}, deletesMax),
 		choosers: choosers{byType: map[string]*chooser{}}, done: make(chan struct{}),
 	}
 	n.routes, n.mesh = newRoutes(n), newMesh(n)

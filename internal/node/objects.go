@@ -84,45 +84,24 @@ func (n *Node) destroy(ctx context.Context, ref ActorRef) (bool, *Error) {
 	if bad != nil {
 		return false, fail(errkind.ProtocolError, opDestroy, ref.ID, "node %s answered with %v", now.ref.RID, bad)
 	}
-	n.routes.forget(ref.ID, now)
+	n.routes.drop(ref.ID)
 	return destroyed, nil
 }
 
 // destroyHere ends an Actor of this node, in its own turn: what was queued
 // before runs, what comes later is held until the Store has removed the row and
-// is then refused. If the Store could not be asked, the Actor goes on and what
-// was held runs.
+// is then refused. If it is certain that the row was not removed, the Actor goes
+// on and what was held runs.
 func (n *Node) destroyHere(ctx context.Context, ref ActorRef, op store.OpID) (bool, *Error) {
 	cell, ok := n.actors.Load(ref.ID)
-	if !ok {
-		return false, nil
-	}
-	if cell.ref.ObjectGen != ref.ObjectGen {
+	switch {
+	case !ok:
+		return n.destroyOrphan(ctx, ref, op)
+	case cell.ref.ObjectGen != ref.ObjectGen:
 		return false, errIncarnation(opDestroy, ref.ID, ref.ObjectGen, cell.ref.ObjectGen)
 	}
-	type end struct {
-		destroyed bool
-		err       *Error
-	}
-	ended := make(chan end, 1)
-	full := cell.control(func(t *turn) {
-		if t.refused != nil { // somebody else ended it meanwhile
-			ended <- end{}
-			return
-		}
-		held := &hold{node: n}
-		cell.become(t.claim, held)
-		n.tasks.Go(func() {
-			destroyed, err := n.deleteRow(cell, op)
-			if err != nil {
-				cell.box.Seal(&release{cell: cell, from: held, next: cell})
-			} else {
-				n.drop(cell, errGone)
-				n.routes.known.Delete(cell.ref.ID)
-			}
-			ended <- end{destroyed, err}
-		})
-	})
+	ended := make(chan destroyEnd, 1)
+	full := cell.control(func(t *turn) { n.destroyInTurn(t, op, func(e destroyEnd) { ended <- e }) })
 	if full != nil {
 		return false, full.of(opDestroy, ref.ID)
 	}
@@ -134,25 +113,103 @@ func (n *Node) destroyHere(ctx context.Context, ref ActorRef, op store.OpID) (bo
 	}
 }
 
-// deleteRow removes the row under the Actor's own fence. A lost answer is asked
-// for again; a row that is then missing was removed by the earlier try.
-func (n *Node) deleteRow(cell *actorCell, op store.OpID) (bool, *Error) {
-	ctx, cancel := context.WithTimeout(n.life, finishTime)
-	defer cancel()
+type destroyEnd struct {
+	destroyed bool
+	err       *Error
+}
+
+// destroyInTurn holds the Actor's messages and asks the Store in the background.
+// ended is called once, with the result.
+func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
+	switch t.refused {
+	case nil:
+	case errGone: // somebody else ended it meanwhile
+		ended(destroyEnd{})
+		return
+	default:
+		ended(destroyEnd{err: t.refused})
+		return
+	}
+	cell, held := t.cell, &hold{node: n}
+	started := n.tasks.Go(func() {
+		kept, err := n.deleteRow(cell, op)
+		switch {
+		case kept:
+			cell.box.Seal(&release{cell: cell, from: held, next: cell})
+		case err != nil: // the row is another's, or nobody will learn any more
+			n.drop(cell, err)
+		default:
+			n.drop(cell, errGone)
+		}
+		n.routes.drop(cell.ref.ID)
+		ended(destroyEnd{err == nil, err})
+	})
+	if !started {
+		ended(destroyEnd{err: errStopping})
+		return
+	}
+	cell.become(t.claim, held)
+}
+
+// deleteRow removes the row under the Actor's own fence. kept says that the row
+// is certainly still there and this process's. Once an answer was lost, it goes on
+// asking until it has one: an Actor that may have lost its row must not run.
+func (n *Node) deleteRow(cell *actorCell, op store.OpID) (kept bool, _ *Error) {
+	id := cell.ref.ID
 	fence := store.Fence{
-		ID: cell.ref.ID, ObjectGen: store.ObjectGen(cell.ref.ObjectGen), Version: cell.version,
+		ID: id, ObjectGen: store.ObjectGen(cell.ref.ObjectGen), Version: cell.version,
 		OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(),
 	}
-	for {
-		change, err := n.store.DeleteActor(ctx, fence, op)
+	doubt := false
+	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
+		n.deletes <- struct{}{} // each holder leaves within storeCallMax
+		change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.DeleteActor(ctx, fence, op) })
+		<-n.deletes
 		switch {
-		case err == nil && (change.Reason == store.Applied || change.Reason == store.AlreadyApplied || change.Reason == store.Missing):
-			return true, nil
+		case err == nil && deleted(change.Reason):
+			return false, nil
 		case err == nil:
-			return false, fail(errkind.Unavailable, opDestroy, cell.ref.ID, "the Store refused it (reason %d): this process is not its owner any more", change.Reason)
-		case errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin):
-		default:
-			return false, fromStore(err, opDestroy, cell.ref.ID)
+			own := change.Found && change.Record.OwnerID == fence.OwnerID && change.Record.LeaseGen == fence.LeaseGen
+			return own, fail(errkind.Unavailable, opDestroy, id, "the Store refused it: %v", change.Reason)
+		case errors.Is(err, store.ErrUnknown):
+			doubt = true
+		case !doubt:
+			return true, fromStore(err, opDestroy, id)
+		}
+		if !pause(n.life, wait) {
+			return false, errStopping.of(opDestroy, id)
 		}
 	}
+}
+
+// deleted reports whether the answer says that the incarnation is gone.
+func deleted(r store.Reason) bool {
+	return r == store.Applied || r == store.AlreadyApplied || r == store.Missing || r == store.GenerationConflict
+}
+
+// destroyOrphan removes a row that names this process and has no Actor here, as
+// is left when it was never learnt how a creation ended.
+func (n *Node) destroyOrphan(ctx context.Context, ref ActorRef, op store.OpID) (bool, *Error) {
+	row, found, err := n.store.ReadActor(ctx, ref.ID)
+	switch {
+	case err != nil:
+		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
+	case !found || row.State != store.Ready || uint64(row.ObjectGen) != ref.ObjectGen:
+		return false, nil
+	case row.OwnerID != n.lease.OwnerID || row.LeaseGen != n.lifecycle():
+		return false, errNotHere.of(opDestroy, ref.ID)
+	}
+	if _, ok := n.actors.Load(ref.ID); ok { // it came while the row was read
+		return n.destroyHere(ctx, ref, op)
+	}
+	fence := store.Fence{ID: ref.ID, ObjectGen: row.ObjectGen, Version: row.Version, OwnerID: row.OwnerID, LeaseGen: row.LeaseGen}
+	change, err := n.store.DeleteActor(ctx, fence, op)
+	switch {
+	case err != nil:
+		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
+	case !deleted(change.Reason):
+		return false, fail(errkind.Unavailable, opDestroy, ref.ID, "the Store refused it: %v", change.Reason)
+	}
+	n.routes.drop(ref.ID)
+	return true, nil
 }

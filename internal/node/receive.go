@@ -226,7 +226,7 @@ func (l *linkConn) create(c *wire.ActorCreate) {
 			l.sendError(corr, err)
 			return
 		}
-		l.sendControl(&wire.Reply{Correlation: corr, Payload: terminal.AppendTo(nil)})
+		l.sendReply(corr, 0, terminal.AppendTo(nil))
 	})
 	if started != nil {
 		l.sendError(corr, started)
@@ -239,11 +239,11 @@ func (l *linkConn) destroy(d *wire.ActorDestroy) {
 	started := l.node.background(func() {
 		ctx, cancel := context.WithTimeout(l.node.life, finishTime)
 		defer cancel()
-		if full := l.node.creations.enter(ctx, deadlineOf(ctx)); full != nil {
+		if full := l.node.destroys.enter(ctx, deadlineOf(ctx)); full != nil {
 			l.sendError(corr, full)
 			return
 		}
-		defer l.node.creations.leave()
+		defer l.node.destroys.leave()
 		destroyed, err := l.node.destroyHere(ctx, ref, op)
 		if err != nil {
 			l.sendError(corr, err)

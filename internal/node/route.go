@@ -72,7 +72,7 @@ func (r *routes) read(ctx context.Context, op, id string) (*route, *Error) {
 		if row.LeaseLeft <= 0 {
 			return nil, errOwnerDead(op, id, row.RID)
 		}
-		return newRoute(row, got.Val.(snapshot).asked), nil
+		return r.newRoute(row, got.Val.(snapshot).asked), nil
 	}
 }
 
@@ -82,8 +82,10 @@ type snapshot struct {
 	asked clock.Mono
 }
 
-func newRoute(row *store.Authority, asked clock.Mono) *route {
-	return &route{ref: refOf(row), typ: row.Type, asked: asked, until: asked.Add(min(routeAgeMax, row.LeaseLeft))}
+// newRoute makes the route of a Ready row. It is used no longer than the owner may
+// act, which ends a margin before its lease does.
+func (r *routes) newRoute(row *store.Authority, asked clock.Mono) *route {
+	return &route{ref: refOf(row), typ: row.Type, asked: asked, until: asked.Add(min(routeAgeMax, row.LeaseLeft-r.node.cfg.Lease.Margin))}
 }
 
 // learn keeps the snapshot of a row that was asked for at the given time. A
@@ -93,7 +95,7 @@ func (r *routes) learn(row *store.Authority, asked clock.Mono) {
 		r.known.Delete(row.ID)
 		return
 	}
-	fresh, full := newRoute(row, asked), r.known.Len() >= routesMax
+	fresh, full := r.newRoute(row, asked), r.known.Len() >= routesMax
 	r.known.Update(row.ID, func(old *route, present bool) (*route, bool) {
 		switch {
 		case present && old.ref.ObjectGen > fresh.ref.ObjectGen,
@@ -109,8 +111,15 @@ func (r *routes) learn(row *store.Authority, asked clock.Mono) {
 // forget drops the route if it is still the one that turned out to be wrong.
 func (r *routes) forget(id string, wrong *route) {
 	r.known.Update(id, func(now *route, present bool) (*route, bool) {
-		return now, present && now != wrong
+		return now, present && now.ref != wrong.ref
 	})
+}
+
+// drop forgets whatever is known of id, because this node has just changed it.
+// A read that is under way tells later callers nothing.
+func (r *routes) drop(id string) {
+	r.reads.Forget(id)
+	r.known.Delete(id)
 }
 
 // stale drops a route that the node at its end says is wrong.

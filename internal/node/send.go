@@ -51,19 +51,18 @@ func (n *Node) Send(ctx context.Context, id string, o Outgoing) error {
 }
 
 func (n *Node) sendTo(ctx context.Context, id string, o *Outgoing) *Error {
-	if cell, ok := n.actors.Load(id); ok {
-		m := newMessage(msgSend, o)
-		if err := n.pushHere(cell, m); err != nil {
-			m.owner.Free()
-			return err
-		}
-		return nil
-	}
-	r, l, err := n.way(ctx, opSend, id)
-	if err != nil {
+	w, err := n.wayTo(ctx, opSend, id)
+	switch {
+	case err != nil:
 		return err
+	case w.cell == nil:
+		return w.link.send(ctx, n.encode(w.route, o, 0, 0))
 	}
-	return l.send(ctx, n.encode(r, o, 0, 0))
+	m := newMessage(msgSend, o)
+	if err = n.pushHere(w.cell, m); err != nil {
+		m.owner.Free()
+	}
+	return err
 }
 
 // encode makes the record of a message on route r; correlation and deadline are
@@ -103,24 +102,28 @@ func (n *Node) Request(ctx context.Context, id string, o Outgoing) (Incoming, er
 }
 
 func (n *Node) requestTo(ctx context.Context, id string, o *Outgoing, deadline clock.Mono) result {
-	if cell, ok := n.actors.Load(id); ok {
-		return n.requestHere(ctx, cell, o, deadline)
-	}
-	r, l, err := n.way(ctx, opRequest, id)
+	w, err := n.wayTo(ctx, opRequest, id)
 	if err != nil {
 		return result{err: err}
 	}
-	res := n.requestThere(ctx, r, l, o, deadline)
-	if res.err == nil || !res.err.stale {
-		return res
+	r := n.requestBy(ctx, w, o, deadline)
+	if r.err == nil || !r.err.stale || w.cell != nil {
+		return r
 	}
 	// The node asked does not have the Actor, so the message was certainly not
 	// taken: the route was old, and the present one may be tried (FO-01).
-	n.routes.forget(id, r)
-	if r, l, err = n.way(ctx, opRequest, id); err != nil {
+	n.routes.forget(id, w.route)
+	if w, err = n.wayTo(ctx, opRequest, id); err != nil {
 		return result{err: err}
 	}
-	return n.requestThere(ctx, r, l, o, deadline)
+	return n.requestBy(ctx, w, o, deadline)
+}
+
+func (n *Node) requestBy(ctx context.Context, w way, o *Outgoing, deadline clock.Mono) result {
+	if w.cell != nil {
+		return n.requestHere(ctx, w.cell, o, deadline)
+	}
+	return n.requestThere(ctx, w.route, w.link, o, deadline)
 }
 
 func (n *Node) requestHere(ctx context.Context, cell *actorCell, o *Outgoing, deadline clock.Mono) result {
@@ -153,39 +156,54 @@ func (n *Node) requestThere(ctx context.Context, r *route, l *linkConn, o *Outgo
 	return l.pending.wait(ctx, w, corr, deadline)
 }
 
-// way finds route and link to an Actor on another node. A link that is not there
-// is Unavailable at once: nobody else may be asked (FO-02). But an old route may
-// name a node that the Actor has left, so the Store is asked again then.
-func (n *Node) way(ctx context.Context, op, id string) (*route, *linkConn, *Error) {
+// way is how a message reaches an Actor: its cell here, or a route and the link
+// that it names.
+type way struct {
+	cell  *actorCell
+	route *route
+	link  *linkConn
+}
+
+// wayTo finds the way to an Actor. A link that is not there is Unavailable at
+// once: nobody else may be asked (FO-02). But an old route may name a node that
+// the Actor has left, so the Store is asked again then.
+func (n *Node) wayTo(ctx context.Context, op, id string) (way, *Error) {
+	if cell, ok := n.actors.Load(id); ok {
+		return way{cell: cell}, nil
+	}
 	if n.stopping.Load() {
-		return nil, nil, errStopping
+		return way{}, errStopping
 	}
 	now := clock.Now()
-	r := n.routes.cached(id, now)
-	if r != nil {
+	if r := n.routes.cached(id, now); r != nil {
 		if l := n.linkFor(r); l != nil {
-			return r, l, nil
+			return way{route: r, link: l}, nil
 		}
-		if now.Sub(r.asked) < routeRecheck {
-			return nil, nil, errNoLink(op, id, r.ref.RID)
+		if now.Sub(r.asked) < routeRecheck && !n.isHere(&r.ref) {
+			return way{}, errNoLink(op, id, r.ref.RID)
 		}
 	}
 	return n.askWay(ctx, op, id)
 }
 
-// askWay is way by the Store.
-func (n *Node) askWay(ctx context.Context, op, id string) (r *route, _ *linkConn, err *Error) {
+// askWay is wayTo by the Store.
+func (n *Node) askWay(ctx context.Context, op, id string) (way, *Error) {
+	var r *route
+	var err *Error
 	blocking(ctx, func() { r, err = n.routes.read(ctx, op, id) })
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case n.isHere(&r.ref):
-		return nil, nil, errNotHere // its end is being settled, or was never learnt
+	if err != nil {
+		return way{}, err
+	}
+	if n.isHere(&r.ref) {
+		if cell, ok := n.actors.Load(id); ok { // it was created while the Store was asked
+			return way{cell: cell}, nil
+		}
+		return way{}, errNotFoundHere
 	}
 	if l := n.linkFor(r); l != nil {
-		return r, l, nil
+		return way{route: r, link: l}, nil
 	}
-	return nil, nil, errNoLink(op, id, r.ref.RID)
+	return way{}, errNoLink(op, id, r.ref.RID)
 }
 
 // linkFor returns the link that a route names, or nil.

@@ -56,6 +56,15 @@ type packet struct {
 	closed string // the Session is over, for this reason; no packet
 }
 
+// queueBytes is the budget of a Session's mailbox: that of small packets, and one
+// of the largest.
+func (p *sessionPort) queueBytes() int64 {
+	if p.frameMax == 0 {
+		return sessionQueueBytes + payloadBytesMax
+	}
+	return sessionQueueBytes + int64(p.frameMax)
+}
+
 // OnOpen implements engine.Handler.
 func (p *sessionPort) OnOpen(c *engine.Conn) {
 	now := clock.Now()
@@ -65,6 +74,10 @@ func (p *sessionPort) OnOpen(c *engine.Conn) {
 	c.SetData(s)
 	key := sessionKey(s.id)
 	p.node.sessions.Store(string(key[:]), s)
+	if p.node.stopping.Load() { // looked at after it is in the table, which a shutdown looks through
+		s.end(session.ServerDrain, "")
+		return
+	}
 	s.arm()
 }
 
@@ -91,7 +104,11 @@ func (p *sessionPort) OnFrame(c *engine.Conn, frame []byte, owner *buf.Buf) erro
 	}
 	verdict := session.CheckInbound(&pk)
 	s.step(verdict.Event())
-	if verdict == session.InboundDeliver && !s.closing {
+	switch {
+	case verdict != session.InboundDeliver || s.closing:
+	case p.node.stopping.Load():
+		s.refuse(&pk, errStopping)
+	default:
 		s.deliver(&pk, owner)
 	}
 	return nil
@@ -207,7 +224,7 @@ func (s *sessionConn) deliver(p *session.Packet, owner *buf.Buf) {
 		}
 	}
 	if s.box == nil {
-		s.box = mailbox.New[packet](s.node.pool, s, mailbox.Limits{Messages: sessionQueueMessages, Bytes: sessionQueueBytes})
+		s.box = mailbox.New[packet](s.node.pool, s, mailbox.Limits{Messages: sessionQueueMessages, Bytes: s.port.queueBytes()})
 	}
 	size := len(p.Name) + len(p.Meta) + len(p.Correlation) + len(p.Payload)
 	if s.box.Push(packet{Packet: *p, owner: owner.Ref()}, size) != nil {

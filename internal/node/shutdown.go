@@ -3,9 +3,10 @@ package node
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
 )
@@ -16,8 +17,6 @@ const (
 	haltTime = 2 * time.Second
 	// idlePoll is how often a shutdown looks whether accepted work has finished.
 	idlePoll = 5 * time.Millisecond
-	// destroyersMax bounds the Store calls of a shutdown that run at once.
-	destroyersMax = 32
 )
 
 // Shutdown stops the node: nothing new is taken; clients are told; work that was
@@ -43,14 +42,15 @@ func (n *Node) shutdown(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
+	n.settle(ctx)
 	n.sessions.Range(func(_ string, s *sessionConn) bool {
 		closeSession(s.conn, session.ServerDrain, "")
 		return true
 	})
-	n.settle(ctx)
 	if n.store != nil {
 		errs = append(errs, n.removeActors(ctx))
 	}
+	n.lastTurns(ctx)
 	errs = append(errs, n.halt(ctx))
 	if err := errors.Join(errs...); err != nil {
 		return &Error{Kind: KindOf(err), Op: "shut down", Object: n.cfg.RID, Text: "not all could be ended in order", Err: err}
@@ -58,46 +58,69 @@ func (n *Node) shutdown(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until the creations under way have ended, the Sessions' last turns
-// are over, and every Actor's accepted messages have had theirs.
+// settle waits until the requests that this node waits for, its clients' among
+// them, are answered, and the creations at this node have ended; for half of the
+// time at most, so that a handler that hangs does not take it all.
 func (n *Node) settle(ctx context.Context) {
-	for busy := true; busy; {
-		busy = n.creations.inside.Load() > 0 || n.sessions.Len() > 0 || n.ending.Load() > 0
-		n.actors.Range(func(_ string, c *actorCell) bool {
-			busy = busy || c.box.Len() > 0
-			return !busy
-		})
-		if busy && !pause(ctx, idlePoll) {
-			return
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
+	waitFor(ctx, func() bool {
+		under := n.creations.inside.Load() + n.local.count.Load()
+		for _, l := range n.links.all() {
+			under += l.pending.count.Load()
 		}
+		return under == 0
+	})
+}
+
+// lastTurns waits until the clients' connections are closed and their Sessions
+// have had their last turns.
+func (n *Node) lastTurns(ctx context.Context) {
+	waitFor(ctx, func() bool { return n.sessions.Len() == 0 && n.ending.Load() == 0 })
+}
+
+// halfOf returns a context with half of the time that ctx has left.
+func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(at)/2)
+}
+
+// waitFor waits until done, or until ctx ends.
+func waitFor(ctx context.Context, done func() bool) {
+	for !done() && pause(ctx, idlePoll) {
 	}
 }
 
-// removeActors takes the node's Actors out of the Store, so that their ids can
-// be used again at once.
+// removeActors ends all of the node's Actors at once, each after what it had
+// accepted, and takes them out of the Store, so that their ids can be used again
+// at once. One whose handler hangs keeps its row: somebody may not begin where it
+// still runs.
 func (n *Node) removeActors(ctx context.Context) error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var first error
-	slots := make(chan struct{}, destroyersMax)
+	var left atomic.Int64
+	var failed atomic.Pointer[Error]
 	n.actors.Range(func(_ string, c *actorCell) bool {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return false
-		}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if _, err := n.destroyHere(ctx, c.ref, newOpID()); err != nil {
-				mu.Lock()
-				first = errors.Join(first, err)
-				mu.Unlock()
-			}
+		left.Add(1)
+		c.ended(func(t *turn) {
+			n.destroyInTurn(t, newOpID(), func(e destroyEnd) {
+				if e.err != nil {
+					failed.CompareAndSwap(nil, e.err)
+				}
+				left.Add(-1)
+			})
 		})
 		return true
 	})
-	wg.Wait()
-	return errors.Join(first, ctx.Err())
+	waitFor(ctx, func() bool { return left.Load() == 0 })
+	if n := left.Load(); n > 0 {
+		return fail(errkind.DeadlineExceeded, "end actors", "", "%d actors are not ended; their ids stay Unavailable until they are freed", n)
+	}
+	if err := failed.Load(); err != nil {
+		return err
+	}
+	return nil
 }
 
 // halt ends everything that runs, in an order in which nothing waits for what

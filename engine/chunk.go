@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/zlnode/zlnode/internal/buf"
+)
+
+// appendMax is the largest message that is copied into a chunk. Larger ones are
+// queued by reference.
+const appendMax = 960
+
+// chunk is an entry of an out queue: the bytes of one or more messages, or a
+// reference to one Buf.
+//
+// While a chunk is on top of its queue, producers append to it. One of them
+// reserves room by a compare-and-swap of state, copies its bytes there, and adds
+// their number to done. The loop, when it has taken the chunk, seals it: from then
+// on nothing is reserved, and once done equals what is reserved, all bytes are
+// there. A producer that stops half way keeps the loop from this chunk and those
+// behind it, not from anything else, and brings the loop when it goes on.
+//
+// Chunks are reused, so a producer may hold one that is another's by now. That
+// does no harm: state carries the chunk's life, and a swap succeeds only if state
+// is what the producer saw before it found the chunk on top of its own queue.
+type chunk struct {
+	next  *chunk
+	b     *buf.Buf      // a message by reference; nil: the bytes are in room
+	state atomic.Uint64 // see below
+	done  atomic.Uint32 // bytes in room
+	grade uint8         // index into chunkPools
+	room  []byte
+}
+
+// Layout of chunk.state, from the lowest bit: 16 bits of bytes reserved, 16 of
+// messages, of which none is empty, sealed, 31 of life.
+const (
+	stateBytes   = 1<<16 - 1
+	stateMessage = stateBytes + 1
+	stateSealed  = 1 << 32
+	stateLife    = 1 << 33
+)
+
+// Chunks grow with the queue: the first one of an empty queue holds a message or
+// two, so that ten thousand queues of one message each are small; a queue that
+// is behind gets chunks that take a hundred.
+var chunkPools = [...]sync.Pool{
+	{New: func() any { c := new(chunk0); return c.init(0, c.bytes[:]) }},
+	{New: func() any { c := new(chunk1); return c.init(1, c.bytes[:]) }},
+	{New: func() any { c := new(chunk2); return c.init(2, c.bytes[:]) }},
+	{New: func() any { c := new(chunk3); return c.init(3, c.bytes[:]) }},
+}
+
+// The sizes fill 192, 1,024, 4,096 and 8,192 bytes with the header.
+type (
+	chunk0 struct {
+		chunk
+		bytes [128]byte
+	}
+	chunk1 struct {
+		chunk
+		bytes [appendMax]byte
+	}
+	chunk2 struct {
+		chunk
+		bytes [4032]byte
+	}
+	chunk3 struct {
+		chunk
+		bytes [8128]byte
+	}
+)
+
+func (c *chunk) init(grade uint8, room []byte) *chunk {
+	c.grade, c.room = grade, room
+	return c
+}
+
+// newChunk returns a chunk that holds b's bytes, or b itself, to be pushed on
+// below. It takes over the caller's reference to b.
+func newChunk(b *buf.Buf, below *chunk) *chunk {
+	n := len(b.Bytes())
+	grade := 0
+	if n <= appendMax {
+		if below != nil {
+			grade = min(int(below.grade)+1, len(chunkPools)-1)
+		}
+		if grade == 0 && n > len(chunk0{}.bytes) {
+			grade = 1
+		}
+	}
+	c := chunkPools[grade].Get().(*chunk)
+	c.begin(b)
+	return c
+}
+
+// begin starts a life of c with b as its first message, open to more if it holds
+// bytes. c is in no queue.
+func (c *chunk) begin(b *buf.Buf) {
+	n := len(b.Bytes())
+	life := (c.state.Load() + stateLife) &^ (stateLife - 1)
+	if n > appendMax {
+		c.b = b
+		c.state.Store(life | stateSealed | stateMessage)
+		return
+	}
+	copy(c.room, b.Bytes())
+	b.Free()
+	c.done.Store(uint32(n))
+	c.state.Store(life | stateMessage | uint64(n))
+}
+
+// append adds p, if c is still on top of its queue and has room.
+func (c *chunk) append(p []byte, top *atomic.Pointer[chunk]) bool {
+	for {
+		seen, ok := c.look(len(p), top)
+		if !ok {
+			return false
+		}
+		if c.reserve(seen, len(p)) {
+			copy(c.room[seen&stateBytes:], p)
+			c.done.Add(uint32(len(p)))
+			return true
+		}
+	}
+}
+
+// look returns c's state, and whether n bytes can be reserved in it.
+func (c *chunk) look(n int, top *atomic.Pointer[chunk]) (seen uint64, ok bool) {
+	seen = c.state.Load()
+	return seen, seen&stateSealed == 0 && int(seen&stateBytes)+n <= len(c.room) && top.Load() == c
+}
+
+// reserve takes n bytes, unless anything happened to c since look.
+func (c *chunk) reserve(seen uint64, n int) bool {
+	return c.state.CompareAndSwap(seen, seen+stateMessage+uint64(n))
+}
+
+// seal ends appending. Loop only.
+func (c *chunk) seal() { c.state.Or(stateSealed) }
+
+// whole reports whether all bytes of a sealed chunk are there.
+func (c *chunk) whole() bool {
+	return c.b != nil || uint64(c.done.Load()) == c.state.Load()&stateBytes
+}
+
+// content returns the bytes of a sealed and whole chunk.
+func (c *chunk) content() []byte {
+	if c.b != nil {
+		return c.b.Bytes()
+	}
+	return c.room[:c.done.Load()]
+}
+
+// cost is what the messages of a sealed chunk count in outQueue.pending.
+func (c *chunk) cost() int64 {
+	s := c.state.Load()
+	cost := int64(s/stateMessage%(stateSealed/stateMessage)) * MessageCost
+	if c.b != nil {
+		return cost + int64(len(c.b.Bytes()))
+	}
+	return cost + int64(s&stateBytes)
+}
+
+// free ends this life of a chunk that is sealed and whole.
+func (c *chunk) free() {
+	c.b.Free()
+	c.b, c.next = nil, nil
+	chunkPools[c.grade].Put(c)
+}
