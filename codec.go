@@ -34,8 +34,8 @@ func decodeJSON(codec Codec, payload []byte, v any) error {
 		return Errorf(ProtocolError, "the payload has codec %d, JSON is wanted", codec)
 	}
 	d := json.NewDecoder(bytes.NewReader(payload))
-	if err := d.Decode(v); err != nil {
-		return Errorf(ProtocolError, "the payload is not the JSON that is wanted: %v", err)
+	if err := d.Decode(v); err != nil { // its text names Go types, which is nothing for clients
+		return &Error{Kind: ProtocolError, Text: "the payload is not the JSON that is wanted", Err: err}
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return Errorf(ProtocolError, "bytes follow the JSON value")

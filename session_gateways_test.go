@@ -218,3 +218,23 @@ func commands(b []byte) (out []wire.Command) {
 		b = b[size:]
 	}
 }
+
+// A client leaves before the Actor got to its bind. The binding that the Actor
+// has meanwhile stays.
+func TestABindOfAClosedSessionTakesNothing(t *testing.T) {
+	oneGateway(t, func(t *testing.T, s *stage) {
+		p := s.dial(t)
+		ref := p.login("a")
+		s.gate.stop(t, s.world, s.gateway.Actor("a"))
+		late := s.stream(t)
+		late.write(request(1, "bind", jsonOf(t, ref)))
+		late.drained()
+		late.conn.Close()
+		s.await("the session's end", func() bool { return s.gateway.Stats().Sessions == 1 })
+		close(s.gate.open)
+		receive(t, s.closed) // its last turn, behind that of the bind
+		if n, err := p.ask("note", 1); n != 1 || err != nil {
+			t.Errorf("the binding is lost: %d %v", n, err)
+		}
+	})
+}

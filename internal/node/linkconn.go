@@ -162,6 +162,7 @@ func (l *linkConn) admitted(peer link.Peer) {
 		l.dial.up.Store(true)
 	}
 	l.node.links.publish(l)
+	l.node.mesh.meet()
 	l.node.log.Info().Str("peer", peer.RID).Bool("dialled", l.conn.Dialled()).Msg("link ready")
 }
 

@@ -22,6 +22,7 @@ type mesh struct {
 	node *Node
 	list atomic.Pointer[store.NodeList]
 	wake chan struct{} // capacity 1
+	met  atomic.Bool   // a link was opened: its peer may be news
 	dial map[string]*dialState
 }
 
@@ -55,6 +56,13 @@ func (m *mesh) poke() {
 	}
 }
 
+// meet makes the mesh read the list soon, because a node has linked that may not
+// be in it yet.
+func (m *mesh) meet() {
+	m.met.Store(true)
+	m.poke()
+}
+
 // run polls the node list and dials until the node's life ends.
 func (m *mesh) run() {
 	timer := time.NewTimer(0)
@@ -62,7 +70,7 @@ func (m *mesh) run() {
 	poll := clock.Now()
 	for unchanged := 0; ; {
 		now := clock.Now()
-		if now.Reached(poll) {
+		if m.met.Swap(false) || now.Reached(poll) {
 			poll = now.Add(descriptorPoll)
 			if m.refresh(unchanged >= fullListEvery) {
 				unchanged = 0
