@@ -54,7 +54,7 @@ func (n *Node) Endpoint() string { return n.inner.Endpoint() }
 // configuration.
 func (n *Node) SessionAddrs() []net.Addr { return n.inner.SessionAddrs() }
 
-// WaitPeers waits until that many object servers are linked.
+// WaitPeers waits until that many other object servers serve and are linked.
 func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 	return n.inner.WaitPeers(ctx, servers)
 }

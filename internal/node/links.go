@@ -25,7 +25,7 @@ type links struct {
 	// those without a link are forgotten; their leases ended long ago.
 	newest  map[string]uint64
 	closed  bool
-	changed chan struct{} // closed and replaced at each change
+	changed chan struct{} // closed and replaced at each change of the set or the node list
 }
 
 func newLinks(self string) *links {
@@ -46,7 +46,8 @@ func (l *links) to(rid string, lifecycle uint64) *linkConn {
 // all returns the present links. The map must not be changed.
 func (l *links) all() map[string]*linkConn { return *l.current.Load() }
 
-// watch returns a channel that is closed at the next change of the set.
+// watch returns a channel that is closed at the next change of the set, or of the
+// node list.
 func (l *links) watch() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,8 +121,20 @@ func (l *links) set(rid string, c *linkConn) {
 		next[rid] = c
 	}
 	l.current.Store(&next)
+	l.tell()
+}
+
+// tell wakes who watches; the caller holds mu.
+func (l *links) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// listed wakes who watches, because the node list has changed.
+func (l *links) listed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tell()
 }
 
 // close refuses every further link and says goodbye on those that are there.

@@ -109,6 +109,7 @@ func (m *mesh) refresh(full bool) (read bool) {
 		return false
 	}
 	m.list.Store(&list)
+	m.node.links.listed()
 	return true
 }
 

@@ -310,13 +310,13 @@ func (n *Node) Err() error {
 	return nil
 }
 
-// WaitPeers waits until links to that many object servers are open.
+// WaitPeers waits until links to that many serving object servers are open.
 func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 	for {
 		changed := n.links.watch()
 		ready := 0
-		for _, l := range n.links.all() {
-			if l.peer.Role == wire.RoleServer {
+		for _, d := range n.mesh.nodes() {
+			if d.Role == store.RoleServer && d.State == store.Serving && n.links.to(d.RID, uint64(d.Lifecycle)) != nil {
 				ready++
 			}
 		}
