@@ -46,6 +46,10 @@ lint: ## run golangci-lint; the first time builds it, which takes minutes
 test: ## run tests with the servers they need; PKG=, RACE=1, ARGS=
 	$(TEST) $(ARGS) -- $(PKG)
 
+.PHONY: allocs
+allocs: ## run the tests that count allocations, which the race detector would spoil
+	go test -count=1 -run 'Alloc' $(PKG)
+
 .PHONY: fuzz-smoke
 fuzz-smoke: ## run every fuzz target for a few seconds
 	go run ./internal/tools/fuzzsmoke -tags=$(TAGS) $(PKG)
@@ -68,7 +72,7 @@ cover: ## run tests and write cover.html
 # In order, what fails fast first; each step says its name and its time.
 .PHONY: ci
 ci: ## all that a change must pass
-	@set -e; for step in fmt-check vet lint build test fuzz-smoke; do \
+	@set -e; for step in fmt-check vet lint build test allocs fuzz-smoke; do \
 		start=$$(date +%s); echo "== $$step"; \
 		$(MAKE) --no-print-directory $$step RACE=1; \
 		echo "== $$step: $$(( $$(date +%s) - start )) s"; \

@@ -148,7 +148,9 @@ func TestAHandlerThatHangsDelaysOnlyItsOwnActorsEnd(t *testing.T) {
 			t.Error("the shutdown says nothing of the actor that hangs")
 		}
 		close(g.open)
-		receive(t, stopped)
+		if err := receive(t, stopped); err != nil && zlnode.KindOf(err) != zlnode.ShuttingDown && zlnode.KindOf(err) != zlnode.Unavailable {
+			t.Errorf("the request that hung: %v", err)
+		}
 		st := w.location()
 		for i := range 20 {
 			_, found, err := st.ReadActor(w.ctx, fmt.Sprint("r", i))

@@ -115,4 +115,3 @@ func (p *storeProxy) cut() {
 	}
 	clear(p.conns)
 }
-

@@ -83,7 +83,7 @@ func refused(t *testing.T, addr string) bool {
 	if err != nil {
 		return true
 	}
-	defer c.Close() //nolint:errcheck // a test's socket
+	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
 	_, _ = c.Write(frame("hello"))
 	_, err = io.ReadFull(c, make([]byte, 4))
@@ -255,7 +255,7 @@ func TestCloseEndsADialUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(sock) //nolint:errcheck // a test's socket
+	defer unix.Close(sock)
 	if err := errors.Join(unix.Bind(sock, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(sock, 0)); err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (p *Protocol) resolve() (*Protocol, error) {
 		return nil, fmt.Errorf("engine: protocol %q: FrameTimeout, CloseGrace, StallTimeout and OutMax must not be negative", p.Name)
 	}
 	if r.OutMax > outMaxLimit {
-		return nil, fmt.Errorf("engine: protocol %q: OutMax %d is over %d", p.Name, r.OutMax, int64(outMaxLimit))
+		return nil, fmt.Errorf("engine: protocol %q: OutMax %d is over %d", p.Name, r.OutMax, outMaxLimit)
 	}
 	if p.Rate != nil {
 		rate, err := p.Rate.resolve()

@@ -381,7 +381,7 @@ func TestConnectionsOfBothKindsKnowWhoTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close() //nolint:errcheck // a test's socket
+	defer ln.Close()
 	d, err := e.Dial(t.Context(), ln.Addr().String(), p)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ type Limits struct {
 // message that Push took is given to exactly one consumer exactly once, as long
 // as the pool runs.
 //
-// All methods are safe for concurrent use and never wait.
+// All methods are safe for concurrent use. None waits for a turn or for room.
 type Mailbox[T any] struct {
 	// Producers write inbox and budget on each push and read the rest of this
 	// cache line.
@@ -65,7 +65,7 @@ type Mailbox[T any] struct {
 type successor[T any] struct{ consumer Consumer[T] }
 
 // New returns an idle mailbox that p runs. Its consumer's Begin is called by the
-// first claim, right before the first message.
+// first claim, right before the first message; never, if a Seal comes before that.
 func New[T any](p *Pool, c Consumer[T], l Limits) *Mailbox[T] {
 	invariant.Check(c != nil, "mailbox: New without a consumer")
 	m := &Mailbox[T]{pool: p, consumer: c, fresh: true, nodes: nodesOf[T](p)}

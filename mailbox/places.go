@@ -74,6 +74,7 @@ func (p *Pool) hire() (w *worker, parked bool) {
 	}
 	if last := len(p.mu.parked) - 1; last >= 0 {
 		w, parked = p.mu.parked[last], true
+		p.mu.parked[last] = nil
 		p.mu.parked = p.mu.parked[:last]
 	} else if len(p.mu.workers) < p.cfg.MaxWorkers {
 		w = &worker{pool: p, place: noPlace, wake: make(chan struct{}, 1)}

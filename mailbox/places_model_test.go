@@ -242,7 +242,7 @@ func (s *parkState) hire() *parker {
 	}
 	for i := range s.worker {
 		if w := &s.worker[i]; w.pc == pcGone {
-			w.pc, w.left = pcParked, 1
+			w.pc, w.left = pcParked, int8(1-i) // the first one waits in one of its turns
 			return w
 		}
 	}

@@ -75,8 +75,6 @@ type Pool struct {
 	gone  chan struct{} // closed when the last worker and the monitor have ended
 }
 
-const noPlace = -1
-
 // Stats is a pool's state at some moment.
 type Stats struct {
 	Workers int    // worker goroutines in existence: the next three together

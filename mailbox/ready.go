@@ -27,13 +27,13 @@ type readySet struct {
 const strayEvery = 16
 
 type shard struct {
-	queue mpsc.Queue[*gate]
 	// n is the number of gates whose put has ended, less those taken: a gate may be
 	// taken before its put has counted it, so n may be below 0 for a moment. After
 	// it was counted, n is above 0 until it is taken.
 	n      atomic.Int64
 	taking atomic.Bool // held by the one worker that pops, never waited for
-	_      [40]byte
+	queue  mpsc.Queue[*gate]
+	_      [24]byte // a put and a take of different shards share no cache line
 }
 
 func (r *readySet) init(places int) {
@@ -60,8 +60,9 @@ func (s *shard) put(g *gate) {
 	s.n.Add(1)
 }
 
-// take removes the oldest gate. It may return nil if another worker is taking one
-// or a put is on the way; both see to the rest themselves.
+// take removes the oldest gate. It returns nil, too, if another worker is just
+// taking one, or if the oldest one's put has not ended: so nil is no proof that
+// nothing waits, and a worker asks any after it has given up its place.
 func (s *shard) take() *gate {
 	if s.n.Load() <= 0 || !s.taking.CompareAndSwap(false, true) {
 		return nil

@@ -1,10 +1,15 @@
 package mailbox
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+
+	"github.com/zlnode/zlnode/internal/invariant"
+)
 
 // run is what a worker does with a mailbox that it took from the ready set: turns
 // until nothing is left, the time is over, or the place is lent to another.
 func (m *Mailbox[T]) run(w *worker) {
+	invariant.Check(m.claim.w == nil, "mailbox: two workers hold the claim")
 	m.claim.w = w
 	m.claim.number++
 	w.begin()
