@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -259,4 +260,69 @@ func TestAStoreThatDoesNotAnswerIsNamed(t *testing.T) {
 	if !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("the error does not name the address: %v", err)
 	}
+}
+
+// Large replies that all come at once may find no room on the link, and then say
+// so; they do not take the link, and what hangs on it, down with them.
+func TestAFloodOfLargeRepliesLeavesTheLinkAlone(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		w.server("a", recorderApp(nil))
+		c := w.client("c", 1, recorderApp(nil))
+		const actors = 64
+		payload := make([]byte, 1<<20)
+		for i := range actors {
+			if _, err := c.CreateActor(w.ctx, zlnode.CreateActor{ID: fmt.Sprint("r", i), Type: "recorder"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var wg sync.WaitGroup
+		for i := range actors {
+			wg.Go(func() {
+				reply, err := c.Actor(fmt.Sprint("r", i)).RequestRaw(w.ctx, "echo", payload)
+				switch {
+				case err == nil:
+					reply.Release()
+				case strings.Contains(err.Error(), "link"), zlnode.KindOf(err) == zlnode.DeadlineExceeded:
+				default:
+					t.Errorf("r%d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := c.Stats().Peers; n != 1 {
+			t.Fatalf("%d links are left", n)
+		}
+		if _, err := zlnode.Request[int](w.ctx, c.Actor("r0"), "note", 1); err != nil {
+			t.Errorf("after the flood: %v", err)
+		}
+	})
+}
+
+// A node that destroys an Actor and creates its id anew elsewhere reaches the new
+// one with its next message, one-way or not.
+func TestANewIncarnationIsReachedAtOnceByItsCreator(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		w.server("a", counterApp())
+		w.server("b", counterApp())
+		c := w.client("c", 2, counterApp())
+		where := ""
+		moved := false
+		for i := 0; i < 20 || !moved; i++ {
+			r, err := c.CreateActor(w.ctx, zlnode.CreateActor{ID: "x", Type: "counter"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			moved = moved || where != "" && where != r.Ref.RID
+			where = r.Ref.RID
+			if err := zlnode.Send(w.ctx, c.Actor("x"), "add", 5); err != nil {
+				t.Fatal(err)
+			}
+			if total, err := zlnode.Request[int](w.ctx, c.Actor("x"), "add", 0); err != nil || total != 5 {
+				t.Fatalf("incarnation %d at %s: total %d %v, want 5", r.Ref.ObjectGen, where, total, err)
+			}
+			if gone, err := c.DestroyActor(w.ctx, r.Ref); !gone || err != nil {
+				t.Fatalf("destroy: %v %v", gone, err)
+			}
+		}
+	})
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -47,6 +48,29 @@ func (r *routes) read(ctx context.Context, op, id string) (*route, *Error) {
 	if r.node.store == nil {
 		return nil, errNoStore(op, id)
 	}
+	for {
+		got, err := r.share(ctx, op, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case errors.Is(got.Err, store.ErrUnknown) && pause(ctx, createWaitMin):
+			continue // a read that was lost is read again
+		case got.Err != nil:
+			return nil, fromStore(got.Err, op, id)
+		}
+		seen := got.Val.(snapshot)
+		switch {
+		case seen.row == nil || seen.row.State != store.Ready:
+			return nil, fail(errkind.NotFound, op, id, "there is no such actor")
+		case seen.row.LeaseLeft <= 0:
+			return nil, errOwnerDead(op, id, seen.row.RID)
+		}
+		return r.newRoute(seen.row, seen.asked), nil
+	}
+}
+
+// share makes one read of the row, or takes part in one that is under way.
+func (r *routes) share(ctx context.Context, op, id string) (singleflight.Result, *Error) {
 	answer := r.reads.DoChan(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(r.node.life, storeCallMax)
 		defer cancel()
@@ -60,19 +84,9 @@ func (r *routes) read(ctx context.Context, op, id string) (*route, *Error) {
 	})
 	select {
 	case <-ctx.Done():
-		return nil, fromContext(ctx, op, id)
+		return singleflight.Result{}, fromContext(ctx, op, id)
 	case got := <-answer:
-		if got.Err != nil {
-			return nil, fromStore(got.Err, op, id)
-		}
-		row := got.Val.(snapshot).row
-		if row == nil || row.State != store.Ready {
-			return nil, fail(errkind.NotFound, op, id, "there is no such actor")
-		}
-		if row.LeaseLeft <= 0 {
-			return nil, errOwnerDead(op, id, row.RID)
-		}
-		return r.newRoute(row, got.Val.(snapshot).asked), nil
+		return got, nil
 	}
 }
 
