@@ -7,8 +7,9 @@ import (
 	"github.com/zlnode/zlnode/session"
 )
 
-// ActorRef names one incarnation of an Actor at one place: id, ObjectGeneration,
-// mesh and RID, with the generations of the place that Bind checks.
+// ActorRef names one incarnation of an Actor at one place: ID, ObjectGen, Mesh and
+// RID, and with Lifecycle and OwnerGen the generations of the place, which Bind
+// checks. It is comparable, and as JSON shows generations as decimal strings.
 type ActorRef = node.ActorRef
 
 // ActorContext is what an Actor knows of itself, for as long as it lives. Safe
@@ -39,7 +40,10 @@ func (a *ActorContext) Node() *Node { return a.inner.Node().Outer().(*Node) }
 // ActorCall is one message in its Actor's turn and the context of that turn: it
 // carries the message's deadline. It must not be kept after the turn nor used by
 // another goroutine; nor may a context that is derived from it, as waiting with one
-// lends the place of the handler's worker.
+// lends the place of the handler's worker. For a goroutine take what it needs before:
+//
+//	self := c.Actor()
+//	go func() { zlnode.Send(ctx, self.Node().Actor(self.ID()), "loaded", load()) }()
 type ActorCall struct {
 	context.Context
 	inner *node.Call

@@ -5,8 +5,9 @@ import (
 	"github.com/zlnode/zlnode/internal/node"
 )
 
-// Error is how every failed operation ends: a Kind, the operation, the object
-// that it was about, and a text. errors.Is(err, kind) is true for its Kind.
+// Error is how every failed operation ends. Its fields are Kind, Op (such as
+// "request"), Object (the Actor, node or address that it was about), Text and Err
+// (the cause, or nil). errors.Is(err, kind) is true for its Kind.
 type Error = node.Error
 
 // Kind says what sort of failure it was. It carries no advice to retry:

@@ -338,3 +338,49 @@ func TestAWrongRegistrationIsReportedAtStart(t *testing.T) {
 		}
 	}
 }
+
+func TestACallThatIsKeptSaysWhatIsWrong(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		app := zlnode.NewApp()
+		kept := make(chan *zlnode.ActorCall, 1)
+		r := zlnode.DefineActor(app, "keeper", func(*zlnode.ActorContext) (*recorder, error) { return &recorder{}, nil }, zlnode.DisableRelocation)
+		zlnode.OnRequest(r, "keep", func(c *zlnode.ActorCall, _ *recorder, _ int) (int, error) { kept <- c; return 0, nil })
+		a := w.server("a", app)
+		if _, err := a.CreateActor(w.ctx, zlnode.CreateActor{ID: "x", Type: "keeper"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := zlnode.Request[int](w.ctx, a.Actor("x"), "keep", 1); err != nil {
+			t.Fatal(err)
+		}
+		c := receive(t, kept)
+		w.stop(a) // so the turn is over and nobody uses the call again
+		if err := c.Err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("Err after the turn: %v", err)
+		}
+		defer func() {
+			if text := fmt.Sprint(recover()); !strings.Contains(text, "used after its turn") {
+				t.Errorf("panic: %s", text)
+			}
+		}()
+		_ = c.Push("p", 1)
+	})
+}
+
+func TestAHandlersOwnFailureIsCountedAndLogged(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		nodes := twoNodes(t, w, nil)
+		_, err := zlnode.Request[int](w.ctx, nodes[1].Actor("r"), "fail", "plain")
+		wantKind(t, err, zlnode.InternalFailure)
+		if !strings.Contains(err.Error(), "secret detail") { // a node may know; clients may not
+			t.Errorf("%v", err)
+		}
+		if n := nodes[0].Stats().FailedRequests; n != 1 {
+			t.Errorf("%d failed requests counted", n)
+		}
+		_, err = zlnode.Request[int](w.ctx, nodes[1].Actor("r"), "fail", "kind")
+		wantKind(t, err, zlnode.Rejected)
+		if n := nodes[0].Stats().FailedRequests; n != 1 {
+			t.Errorf("a rejection counts as a failure: %d", n)
+		}
+	})
+}

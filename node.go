@@ -19,7 +19,11 @@ type Node struct{ inner *node.Node }
 func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 	c := cfg.internal()
 	c.Attach = func(n *node.Node) any { return &Node{n} }
-	n, err := node.Start(ctx, c, app.app)
+	var inner *node.App
+	if app != nil {
+		inner = app.app
+	}
+	n, err := node.Start(ctx, c, inner)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +63,10 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 	return n.inner.WaitPeers(ctx, servers)
 }
 
-// Stats is a node's state at a glance.
+// Stats is a node's state at a glance: Actors, Sessions, Peers and Routes as they
+// are now, and counted from the start Dropped (one-way messages that were not
+// executed), FailedSends, FailedRequests, PushesRefused, LateReplies,
+// SlowSessions, LinksRefused and Panics.
 type Stats = node.Stats
 
 // Stats returns the present state.
@@ -137,7 +144,7 @@ func requestBytes(v any) ([]byte, error) {
 }
 
 // FindActor returns the Actor with that id if it is Ready. It creates nothing. An
-// Actor whose node is dead is Unavailable.
+// Actor whose node is dead is Unavailable once the node's lease has ended.
 func (n *Node) FindActor(ctx context.Context, id string) (ref ActorRef, found bool, err error) {
 	return n.inner.Find(ctx, id)
 }

@@ -73,6 +73,9 @@ func (e *Error) Error() string { return fmt.Sprintf("client: %s %q: %v", e.Op, e
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Is makes errors.Is(err, client.Unavailable) work.
+func (e *Error) Is(target error) bool { return isKind(e.Kind, target) }
+
 // RemoteError is an Error frame: the server's answer to a request that failed
 // there.
 type RemoteError struct {
@@ -83,6 +86,14 @@ type RemoteError struct {
 // Error implements error.
 func (e *RemoteError) Error() string {
 	return fmt.Sprintf("client: the server answered %s: %s", e.Kind.Code(), e.Message)
+}
+
+// Is makes errors.Is(err, client.Rejected) work.
+func (e *RemoteError) Is(target error) bool { return isKind(e.Kind, target) }
+
+func isKind(k Kind, target error) bool {
+	want, ok := target.(Kind)
+	return ok && want == k
 }
 
 // ClosedError is the reason that the server gave before it closed the session.

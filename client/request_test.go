@@ -47,6 +47,9 @@ func TestAnEmptyReplyIsAReply(t *testing.T) {
 func TestAnErrorFrameBecomesARemoteError(t *testing.T) {
 	c := newServer(t, echo).dial(t, client.Options{})
 	_, err := c.Request(t.Context(), "fail", nil)
+	if !errors.Is(err, client.Rejected) || errors.Is(err, client.NotFound) {
+		t.Errorf("errors.Is does not tell the kind of %v", err)
+	}
 	remote, ok := errors.AsType[*client.RemoteError](err)
 	if !ok || remote.Kind != client.Rejected || remote.Message != "not today" {
 		t.Errorf("error %v, want the server's", err)

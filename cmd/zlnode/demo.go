@@ -73,10 +73,10 @@ small keys stay.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.bots, "bots", 50, "number of `clients`")
-	f.DurationVar(&o.duration, "for", 10*time.Second, "how `long` the bots play")
-	f.DurationVar(&o.tick, "tick", 50*time.Millisecond, "`time` between two requests of a bot")
-	f.IntVar(&o.moves, "moves", 2, "one-way `messages` of a bot per tick")
+	f.IntVar(&o.bots, "bots", 50, "`number` of clients")
+	f.DurationVar(&o.duration, "for", 10*time.Second, "how long the bots play, a `duration`")
+	f.DurationVar(&o.tick, "tick", 50*time.Millisecond, "time between two requests of a bot, a `duration`")
+	f.IntVar(&o.moves, "moves", 2, "`number` of one-way messages of a bot per tick")
 	f.StringVar(&o.store, "store", "", "`URL` of the Redis that is the Location Store, such as redis://127.0.0.1:6379")
 	f.BoolVar(&o.json, "json", false, "print one JSON object at the end, and nothing else")
 	f.BoolVar(&o.verbose, "verbose", false, "write the nodes' logs to standard error, and with --json the progress too")

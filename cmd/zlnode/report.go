@@ -163,10 +163,13 @@ func (v *verdict) writeJSON(w io.Writer) error { return json.NewEncoder(w).Encod
 // writeText writes the verdict for people.
 func (v *verdict) writeText(w io.Writer) error {
 	var b strings.Builder
-	if v.OK {
-		b.WriteString("\nok: every message was executed once, in its order, and answered once.\n\n")
-	} else {
+	switch {
+	case !v.OK:
 		b.WriteString("\nFAILED\n\n")
+	case v.Unavailable > 0:
+		b.WriteString("\nok: but for what ended with a node, every message was executed once, in its order, and answered once.\n\n")
+	default:
+		b.WriteString("\nok: every message was executed once, in its order, and answered once.\n\n")
 	}
 	fmt.Fprintf(&b, "  %-10s %12s %10s %10s %10s\n", "path", "count", "p50", "p99", "max")
 	fmt.Fprintf(&b, "%s   %s/s\n", v.requests.row("request"), grouped(uint64(v.RPS)))
@@ -176,7 +179,7 @@ func (v *verdict) writeText(w io.Writer) error {
 	case v.gatewayDead:
 		b.WriteString("\n  The gateway was ended by hand, and every bot lost its connection with it.\n")
 	case v.Unavailable > 0:
-		fmt.Fprintf(&b, "\n  %d bots met a node that was ended by hand; what did not need it played on.\n", v.Unavailable)
+		fmt.Fprintf(&b, "\n  %d bots met a node that was ended by hand: their player was there, or their arena, whose\n  count cannot be checked then. What did not need it played on.\n", v.Unavailable)
 	}
 	if len(v.failures) > 0 {
 		b.WriteString("\n  First different errors:\n")

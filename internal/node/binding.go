@@ -258,6 +258,7 @@ func (s *sessionConn) unbind(b *sessionBinding) {
 // Push sends an Actor's message to the client of the bound Session. The bytes
 // are copied.
 func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
+	mustBeInTurn(c.cell != nil)
 	id := c.cell.ref.ID
 	if err := checkMessage(opPush, id, name, meta, payload); err != nil {
 		return err

@@ -38,7 +38,17 @@ type Call struct {
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
 // Actor returns the Actor whose turn it is.
-func (c *Call) Actor() *ActorContext { return &c.cell.context }
+func (c *Call) Actor() *ActorContext {
+	mustBeInTurn(c.cell != nil)
+	return &c.cell.context
+}
+
+// mustBeInTurn tells a programmer who kept a call what is wrong.
+func mustBeInTurn(ok bool) {
+	if !ok {
+		panic("zlnode: an ActorCall was used after its turn; for a goroutine take Actor() before, and use its ID and Node")
+	}
+}
 
 // Name returns the packet's name, a view that is valid during the turn.
 func (c *Call) Name() []byte { return c.message.name }
@@ -55,7 +65,10 @@ func (c *Call) FromSession() bool {
 }
 
 // Bound reports whether a Session is bound to the Actor.
-func (c *Call) Bound() bool { return c.cell.binding.stands() }
+func (c *Call) Bound() bool {
+	mustBeInTurn(c.cell != nil)
+	return c.cell.binding.stands()
+}
 
 // run is the Actor's turn for one application message.
 func (a *actorCell) run(claim *mailbox.Claim[message], m message) {
@@ -106,6 +119,11 @@ func (a *actorCell) answer(m *message, r Reply, err *Error) {
 				Msg("a send handler failed")
 		}
 	case err != nil:
+		if err.Kind == errkind.InternalFailure { // whose cause its caller may not be told
+			a.node.counters.failedRequests.Add(1)
+			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Bytes("packet", m.name).Str("error", clip(err.Error())).
+				Msg("a request handler failed")
+		}
 		m.from.fail(err)
 	default:
 		m.from.reply(r.Codec, r.Payload)

@@ -125,6 +125,9 @@ func (c *Config) check(app *App) error {
 	bad := func(kind errkind.Kind, format string, args ...any) error {
 		return &Error{Kind: kind, Op: "start", Object: c.RID, Text: fmt.Sprintf(format, args...)}
 	}
+	if app == nil {
+		return bad(errkind.NotConfigured, "there is no App; pass one from NewApp")
+	}
 	if err := app.check(); err != nil {
 		return err
 	}
@@ -139,13 +142,13 @@ func (c *Config) check(app *App) error {
 	case c.Role > store.RoleServer:
 		return bad(invalid, "unknown object role %d", c.Role)
 	case c.Role != store.RoleNone && c.StoreURL == "":
-		return bad(errkind.NotConfigured, "a node with an object role needs a Location Store; set its URL, or use the role None")
+		return bad(errkind.NotConfigured, "a node with an object role needs a Location Store; set StoreURL, or Role to RoleNone")
 	case (c.Role != store.RoleNone || c.Listen != "") && len(c.MeshKey) < link.KeyMin:
-		return bad(errkind.NotConfigured, "a mesh key of at least %d bytes is needed; it has %d", link.KeyMin, len(c.MeshKey))
+		return bad(errkind.NotConfigured, "MeshKey of at least %d bytes is needed; it has %d", link.KeyMin, len(c.MeshKey))
 	case c.Role == store.RoleServer && len(app.Actors) == 0:
-		return bad(errkind.NotConfigured, "an object server needs at least one actor type")
+		return bad(errkind.NotConfigured, "an object server needs at least one actor type; define one")
 	case c.Role == store.RoleServer && c.Listen == "":
-		return bad(errkind.NotConfigured, "an object server needs a link address to listen on")
+		return bad(errkind.NotConfigured, "an object server needs a link address; set Listen")
 	case c.Weight < 0 || c.Weight > weightMax:
 		return bad(invalid, "weight %d is not in 0 to %d", c.Weight, weightMax)
 	case c.MaxActors < 0 || c.MaxActors > 1<<31-1:
@@ -166,8 +169,12 @@ func (c *Config) check(app *App) error {
 		}
 	}
 	for _, l := range c.Sessions {
-		if _, ok := app.Sessions[l.Type]; !ok {
+		typ, ok := app.Sessions[l.Type]
+		if !ok {
 			return bad(errkind.NotConfigured, "listener %s wants session type %q, which is not defined", l.Addr, l.Type)
+		}
+		if len(typ.Relays) > 0 && c.Role == store.RoleNone {
+			return bad(errkind.NotConfigured, "session type %q relays packets to actors, and a node of RoleNone knows none; set Role", l.Type)
 		}
 		if _, _, err := net.SplitHostPort(l.Addr); err != nil {
 			return bad(invalid, "session address %q: %v", l.Addr, err)

@@ -105,7 +105,7 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		h.node.log.Debug().Str("address", c.RemoteAddr()).Stringer("reason", reason).Msg("a connection ended before it was a link")
 		return
 	}
-	h.node.log.Info().Str("peer", l.peer.RID).Stringer("reason", reason).Str("goodbye", l.bye).Msg("link closed")
+	h.node.log.Info().Str("peer", l.peer.RID).Stringer("reason", reason).Msg("link closed")
 }
 
 // step gives an event to the handshake and does what it says.
@@ -212,7 +212,10 @@ func (l *linkConn) sendReply(corr uint64, codec uint8, payload []byte) {
 
 func (l *linkConn) sendError(corr uint64, err *Error) {
 	text := err.Text
-	if err.Err != nil {
+	switch {
+	case err.Err != nil && text == "":
+		text = err.Err.Error()
+	case err.Err != nil:
 		text += ": " + err.Err.Error()
 	}
 	l.sendControl(&wire.ErrorReply{Correlation: corr, Kind: uint8(err.Kind), Text: []byte(text), Stale: err.stale, Application: err.application})

@@ -106,6 +106,11 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], p packet) {
 				Msg("a session's send handler failed")
 		}
 	case err != nil:
+		if err.Kind == errkind.InternalFailure || err.Kind == errkind.ProtocolError { // the client is not told the cause
+			s.node.counters.failedRequests.Add(1)
+			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
+				Msg("a session's request handler failed")
+		}
 		s.refuse(&p.Packet, err)
 	default:
 		resp := session.ResponseTo(&p.Packet)

@@ -43,8 +43,11 @@ func (t *turnContext) Done() <-chan struct{} { return t.made().Done() }
 
 // Err implements context.Context.
 func (t *turnContext) Err() error {
-	if t.inner != nil {
+	switch {
+	case t.inner != nil:
 		return t.inner.Err()
+	case t.node == nil:
+		return context.Canceled // the turn is over
 	}
 	if t.deadline != clock.Never && clock.Now().Reached(t.deadline) {
 		return context.DeadlineExceeded
@@ -64,6 +67,7 @@ func (t *turnContext) Value(key any) any {
 }
 
 func (t *turnContext) made() context.Context {
+	mustBeInTurn(t.inner != nil || t.node != nil)
 	if t.inner == nil {
 		if t.deadline == clock.Never {
 			t.inner, t.cancel = context.WithCancel(t.node.life)
