@@ -112,6 +112,11 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		}
 		return nil, err
 	}
+	event := n.log.Info().Uint64("lifecycle", n.id.Lifecycle).Str("mesh", cfg.Mesh).Str("endpoint", n.endpoint)
+	for _, addr := range n.SessionAddrs() {
+		event = event.Stringer("sessions", addr)
+	}
+	event.Msg("node serves")
 	return n, nil
 }
 
