@@ -130,6 +130,26 @@ func BenchmarkPingPong(b *testing.B) {
 	}
 }
 
+// One iteration is 1,000 messages that a consumer sends to itself.
+func BenchmarkSelfSend(b *testing.B) {
+	const hops = 1000
+	p := startPool(b, Config{})
+	done := make(chan struct{})
+	x := &ponger{done: done}
+	x.peer = New(p, x, Limits{})
+	b.ReportAllocs()
+	rounds := 0
+	for b.Loop() {
+		if err := x.peer.Push(letter{seq: hops - 1}, 64); err != nil {
+			b.Fatal(err)
+		}
+		<-done
+		rounds++
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rounds*hops), "ns/hop")
+	b.ReportMetric(0, "ns/op")
+}
+
 // BenchmarkRefusal is what a push into a full mailbox costs.
 func BenchmarkRefusal(b *testing.B) {
 	p := startPool(b, Config{})

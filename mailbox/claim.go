@@ -36,7 +36,7 @@ func (c *Claim[T]) Number() uint64 { return c.number }
 // first, as soon as this call of Begin or Consume has ended. The last Become of a
 // turn counts. An object ends by becoming a consumer that refuses.
 func (c *Claim[T]) Become(next Consumer[T]) {
-	c.check("Become")
+	invariant.Check(c.w != nil, "mailbox: Become of a claim that has ended")
 	invariant.Check(next != nil, "mailbox: Become without a consumer")
 	c.m.consumer = next
 	c.m.fresh = true
@@ -46,13 +46,9 @@ func (c *Claim[T]) Become(next Consumer[T]) {
 // so the mailbox's other messages wait too; the worker's place in the pool is
 // lent to another worker meanwhile, so that nothing else does.
 func (c *Claim[T]) Blocking(f func()) {
-	w := c.check("Blocking")
+	invariant.Check(c.w != nil, "mailbox: Blocking of a claim that has ended")
+	w := c.w
 	w.pool.lend(w)
 	defer w.pool.regain(w) // also if f panics
 	f()
-}
-
-func (c *Claim[T]) check(method string) *worker {
-	invariant.Check(c.w != nil, "mailbox: %s of a claim that has ended; it is valid during Begin and Consume only", method)
-	return c.w
 }

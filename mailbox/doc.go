@@ -52,6 +52,7 @@
 //
 // A push and its turn allocate nothing in the steady state: queue nodes are
 // pooled, and used ones go back to the producers in chains. An idle mailbox is 192
-// bytes. Figures are those of BenchmarkPushConsume, BenchmarkPingPong and
-// BenchmarkIdleMailbox.
+// bytes and no more. A worker that finds nothing looks about a microsecond longer
+// and then parks; an idle pool uses no processor time. For figures run the
+// benchmarks: what costs is cache lines that pass between cores.
 package mailbox

@@ -81,7 +81,7 @@ func (b *inbox[T]) tryRest(idle *node[T]) bool { return b.head.CompareAndSwap(ni
 // take returns the queued nodes, the oldest first, or ends the claim and returns
 // nil. Only the claim's holder may call it.
 func (b *inbox[T]) take(idle *node[T]) *node[T] {
-	if b.head.Load() == nil && b.tryRest(idle) {
+	if b.tryRest(idle) { // first, since most often there is nothing: one step
 		return nil
 	}
 	return oldestFirst(b.takeAll())

@@ -9,14 +9,13 @@ import (
 // holder after that, until it gives it back.
 type node[T any] struct {
 	next *node[T]
-	cost uint64 // of the budget, or costControl, or costMarker; of the first node in a free chain: the chain's length
+	cost uint64 // of the budget, or costControl, or costMarker
 	v    T
 }
 
 // chainNodes is the most nodes of a chain, and what is allocated at once: 7 KiB
 // for messages of 40 bytes. With 32, BenchmarkPushConsume took up to a tenth
-// longer where all messages cross from one core to another; with 256 nothing was
-// gained.
+// longer where all messages cross from one core to another; 256 gained nothing.
 const chainNodes = 128
 
 // nodes is the store of free nodes for the mailboxes of one message type.
@@ -25,8 +24,7 @@ const chainNodes = 128
 // sync.Pool is slow: each Get would have to steal from the other core's part. So
 // what the pool holds is chains of up to chainNodes nodes, linked by next. A
 // producer takes a chain, keeps the first node and puts the rest back into its own
-// core's part; a consumer collects what it has used and joins it with a chain of
-// its own core's part. So one pool operation in chainNodes messages crosses cores.
+// core's part; a consumer puts in what it has used as one chain.
 //
 // Free nodes belong to the collector in the end. So they need no bound; those in
 // use are bounded by the mailboxes' limits.
@@ -51,9 +49,8 @@ func (s *nodes[T]) get() *node[T] {
 	if n == nil {
 		n = newChain[T]()
 	}
-	if rest := n.next; rest != nil {
-		rest.cost = n.cost - 1
-		s.chains.Put(rest)
+	if n.next != nil {
+		s.chains.Put(n.next)
 	}
 	return n
 }
@@ -63,7 +60,6 @@ func newChain[T any]() *node[T] {
 	for i := range chainNodes - 1 {
 		slab[i].next = &slab[i+1]
 	}
-	slab[0].cost = chainNodes
 	return &slab[0]
 }
 
@@ -71,7 +67,7 @@ func newChain[T any]() *node[T] {
 // into a chain. One worker uses it, while it holds a claim.
 type spent[T any] struct {
 	first, last *node[T]
-	n           uint64
+	n           int
 }
 
 // add takes n, which follows the last one added.
@@ -91,27 +87,6 @@ func (c *spent[T]) flush(s *nodes[T]) {
 		return
 	}
 	c.last.next = nil
-	c.first.cost = c.n
-	if c.n < chainNodes {
-		c.join(s)
-	}
 	s.chains.Put(c.first)
 	*c = spent[T]{}
-}
-
-// join puts a free chain behind the collected nodes if the two make no more than
-// a full one.
-func (c *spent[T]) join(s *nodes[T]) {
-	chain, _ := s.chains.Get().(*node[T])
-	if chain == nil {
-		return
-	}
-	if c.n+chain.cost > chainNodes {
-		// The shorter one stays where the next join finds it: Put keeps the first.
-		s.chains.Put(c.first)
-		c.first = chain
-		return
-	}
-	c.last.next = chain
-	c.first.cost += chain.cost
 }

@@ -28,6 +28,7 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		none T
 		turn uint64   // cost of the turn that runs
 		used spent[T] // lost to the collector after a panic
+		look = pace{turns: w.turns}
 		c    = &m.claim
 	)
 	defer func() {
@@ -48,6 +49,9 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		n := m.list
 		if n == nil {
 			used.flush(m.nodes)
+			if look.due(w.turns) && !m.pool.ready.any() {
+				look.pause()
+			}
 			c.w = nil
 			if n = m.inbox.take(&m.nodes.idle); n == nil {
 				return true
