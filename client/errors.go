@@ -91,10 +91,7 @@ func (e *RemoteError) Error() string {
 // Is makes errors.Is(err, client.Rejected) work.
 func (e *RemoteError) Is(target error) bool { return isKind(e.Kind, target) }
 
-func isKind(k Kind, target error) bool {
-	want, ok := target.(Kind)
-	return ok && want == k
-}
+func isKind(k Kind, target error) bool { return target == error(k) } //nolint:errorlint // an Is method compares, it does not unwrap
 
 // ClosedError is the reason that the server gave before it closed the session.
 type ClosedError struct {
