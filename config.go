@@ -71,7 +71,10 @@ type Config struct {
 	// Workers is how many handlers run at once, blocked ones not counted.
 	// Default GOMAXPROCS.
 	Workers int
-	// Loops is the number of event loops. Default GOMAXPROCS.
+	// Loops is the number of event loops. Default half of GOMAXPROCS, 1 at least. A
+	// loop that waits for its sockets may keep its processor from other goroutines
+	// for up to 10 ms; with as many loops as processors the slowest percent of all
+	// messages takes that long. Give a process two processors or more.
 	Loops int
 
 	// LeaseRenew, LeaseTimeout, LeaseTTL and LeaseMargin keep the owner lease:

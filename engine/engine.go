@@ -20,8 +20,13 @@ import (
 
 // Config configures an Engine. The zero value is usable.
 type Config struct {
-	// Loops is the number of event loops, each a goroutine. 0 = GOMAXPROCS; at
-	// most 256.
+	// Loops is the number of event loops, each a goroutine. 0 = half of GOMAXPROCS,
+	// 1 at least; at most 256.
+	//
+	// A loop that waits in epoll keeps its processor (Go's P) until the runtime's
+	// monitor takes it back, which it does every 10 ms at worst. As many loops as
+	// processors would so stop all other goroutines for that long, now and then; so
+	// leave processors to the workers, and give the process two or more.
 	Loops int
 	// Logger gets the engine's few log lines: failing accepts, reactor errors.
 	Logger zerolog.Logger
@@ -59,11 +64,11 @@ type Engine struct {
 // New starts the loops. It opens no port.
 func New(cfg Config) (*Engine, error) {
 	if cfg.Loops < 0 || cfg.Loops > maxLoops {
-		return nil, fmt.Errorf("engine: Loops is %d; it must be 0 (GOMAXPROCS) to %d", cfg.Loops, maxLoops)
+		return nil, fmt.Errorf("engine: Loops is %d; it must be 0 (half of GOMAXPROCS) to %d", cfg.Loops, maxLoops)
 	}
 	n := cfg.Loops
 	if n == 0 {
-		n = min(runtime.GOMAXPROCS(0), maxLoops)
+		n = min(max(runtime.GOMAXPROCS(0)/2, 1), maxLoops)
 	}
 	e := &Engine{
 		log:       cfg.Logger,
