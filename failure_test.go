@@ -326,3 +326,32 @@ func TestANewIncarnationIsReachedAtOnceByItsCreator(t *testing.T) {
 		}
 	})
 }
+
+// A node whose route is old reaches the present incarnation with its next request:
+// the node that it asks first does not have the Actor and says so.
+// req: FO-01 FO-09
+func TestAnOldRouteIsMendedByTheNextRequest(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		w.server("a", counterApp())
+		w.server("b", counterApp())
+		c, d := w.client("c", 2, counterApp()), w.client("d", 2, counterApp())
+		first, err := d.CreateActor(w.ctx, zlnode.CreateActor{ID: "x", Type: "counter"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total, err := zlnode.Request[int](w.ctx, c.Actor("x"), "add", 7); err != nil || total != 7 { // c has a route now
+			t.Fatal(total, err)
+		}
+		for now := first; now.Ref.RID == first.Ref.RID; {
+			if gone, err := d.DestroyActor(w.ctx, now.Ref); !gone || err != nil {
+				t.Fatalf("destroy: %v %v", gone, err)
+			}
+			if now, err = d.CreateActor(w.ctx, zlnode.CreateActor{ID: "x", Type: "counter"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if total, err := zlnode.Request[int](w.ctx, c.Actor("x"), "add", 1); err != nil || total != 1 {
+			t.Errorf("by the old route: total %d %v, want 1 of the new incarnation", total, err)
+		}
+	})
+}

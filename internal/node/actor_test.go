@@ -13,6 +13,7 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/mailbox"
+	"github.com/zlnode/zlnode/store"
 )
 
 // bareNode is a node without engine and Store, for what mailboxes do.
@@ -173,5 +174,32 @@ func TestAMessageForAnotherIncarnationIsRefused(t *testing.T) {
 	m.objGen = 6
 	if err := c.push(m); err == nil {
 		t.Error("taken")
+	}
+}
+
+// A message that was accepted in time and whose turn comes when the node may not
+// act any more is not executed.
+// req: FO-20
+func TestNoTurnBeginsPastTheAdmissionDeadline(t *testing.T) {
+	n, j := bareNode(t), &journal{}
+	n.store = struct{ store.Store }{} // there is one; nothing here calls it
+	held := &hold{node: n}
+	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
+	if err := c.push(note(1)); err != nil {
+		t.Fatal(err)
+	}
+	n.admitUntil.Store(int64(clock.Now()))
+	c.box.Seal(&release{cell: c, from: held, next: c})
+	barrier(t, c)
+	if len(j.all) != 0 || n.counters.dropped.Load() != 1 {
+		t.Errorf("executed %v, %d dropped", j.all, n.counters.dropped.Load())
+	}
+	n.admitUntil.Store(int64(clock.Never))
+	if err := c.push(note(2)); err != nil {
+		t.Fatal(err)
+	}
+	barrier(t, c)
+	if len(j.all) != 1 {
+		t.Errorf("with the lease renewed, executed %v", j.all)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -204,6 +205,7 @@ func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.
 		Request: s.req.Request, Timeout: remaining(ctx),
 		Op: store.OperationKey{SourceRID: s.node.cfg.RID, SourceLifecycle: s.node.lifecycle(), Op: newOpID()},
 	}
+	lost := false // the answer to some try
 	for {
 		change, err := s.node.store.ReserveActor(ctx, r)
 		if err == nil {
@@ -212,8 +214,32 @@ func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.
 			}
 			return change, nil
 		}
+		lost = lost || errors.Is(err, store.ErrUnknown)
 		if !errors.Is(err, store.ErrUnknown) || !pause(ctx, createWaitMin) {
+			if lost {
+				s.node.tasks.Go(func() { s.node.abandonReservation(r) })
+			}
 			return store.Change{}, s.node.storeFailure(ctx, err, s.req.ID)
+		}
+	}
+}
+
+// abandonReservation settles, for a caller that has given up, a reservation whose
+// answer was lost: it is asked for again, so that a try that is still on its way
+// changes nothing any more, and its target ends it.
+func (n *Node) abandonReservation(r store.Reserve) {
+	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
+		change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.ReserveActor(ctx, r) })
+		if err == nil {
+			if change.Found && change.Record.Create != nil && change.Record.Create.Op == r.Op {
+				ctx, cancel := context.WithTimeout(n.life, time.Millisecond) // no time for anything but its end
+				defer cancel()
+				n.nudge(ctx, &change.Record)
+			}
+			return
+		}
+		if !pause(n.life, wait) {
+			return
 		}
 	}
 }

@@ -194,6 +194,10 @@ func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResul
 	f.Op = job.op
 	f.Fence = store.Fence{ID: job.id, ObjectGen: job.objGen, Version: job.version, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle()}
 	change, err := n.finishRow(f)
+	if c := change.Record.Create; err == nil && c != nil && c.Op.Op == f.Op.Op && c.Op != f.Op {
+		f.Op = c.Op // somebody else than its coordinator asked for it, and knew half of the key
+		change, err = n.finishRow(f)
+	}
 	row := &change.Record
 	switch {
 	case err != nil:
