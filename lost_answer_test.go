@@ -93,7 +93,6 @@ func TestACreationWhoseAnswerIsLostIsFinished(t *testing.T) {
 
 // More creations than a node runs at once, with a decision that hangs past their
 // deadlines: every id can be created as soon as somebody asks for it.
-// req: CR-08
 func TestCreationsThatNeverGotTheirTurnLeaveNothing(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		release := make(chan struct{})
