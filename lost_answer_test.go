@@ -92,7 +92,9 @@ func TestACreationWhoseAnswerIsLostIsFinished(t *testing.T) {
 }
 
 // More creations than a node runs at once, with a decision that hangs past their
-// deadlines: every id can be created as soon as somebody asks for it.
+// deadlines: the target ends them all, though nobody asks and the decision still
+// hangs, and their ids are free.
+// req: CR-08
 func TestCreationsThatNeverGotTheirTurnLeaveNothing(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		release := make(chan struct{})
@@ -115,6 +117,15 @@ func TestCreationsThatNeverGotTheirTurnLeaveNothing(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		st := w.location()
+		for i := range count {
+			for found := true; found; time.Sleep(time.Millisecond) {
+				var err error
+				if _, found, err = st.ReadActor(w.ctx, fmt.Sprint("t", i)); err != nil {
+					t.Fatalf("t%d was never ended: %v", i, err)
+				}
+			}
+		}
 		close(release)
 		for i := range count {
 			wg.Go(func() {
