@@ -119,7 +119,7 @@ func TestCreationsThatNeverGotTheirTurnLeaveNothing(t *testing.T) {
 		wg.Wait()
 		st := w.location()
 		for i := range count {
-			for found := true; found; time.Sleep(time.Millisecond) {
+			for found := true; found; {
 				var err error
 				if _, found, err = st.ReadActor(w.ctx, fmt.Sprint("t", i)); err != nil {
 					t.Fatalf("t%d was never ended: %v", i, err)
