@@ -58,6 +58,12 @@ type Config struct {
 	StoreURL string
 	// Namespace separates worlds that share a Redis. Default "default".
 	Namespace string
+	// RecoveryHold is how long nothing new is created in a namespace that was found
+	// empty, or after Redis failed over or restarted: until then, nodes may act whose
+	// leases and rows the Store has lost. Default: lease TTL and margin (20 s).
+	// Negative: none, for a namespace that nobody can have used before. The embedded
+	// store needs none.
+	RecoveryHold time.Duration
 
 	// Weight is the node's share of new Actors, 1–10,000; default 100. A negative
 	// weight takes none.
@@ -124,7 +130,7 @@ func (c Config) internal() node.Config {
 	}
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
-		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
+		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace, RecoveryHold: c.RecoveryHold,
 		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,

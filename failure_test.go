@@ -16,7 +16,7 @@ import (
 // location opens the world's Store beside its nodes.
 func (w *world) location() store.Store {
 	w.t.Helper()
-	s, err := redislua.Open(w.ctx, redislua.Options{URL: w.url, Namespace: w.namespace})
+	s, err := redislua.Open(w.ctx, redislua.Options{URL: w.url, Namespace: w.namespace, RecoveryHold: -1})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestADeadOwnersActorIsUnavailable(t *testing.T) {
 			t.Fatal(err)
 		}
 		st := w.location()
-		before, found, err := st.ReadActor(w.ctx, ref.ID)
+		before, found, err := st.Read(w.ctx, ref.ID)
 		if !found || err != nil {
 			t.Fatal(found, err)
 		}
@@ -98,7 +98,7 @@ func TestADeadOwnersActorIsUnavailable(t *testing.T) {
 			_, err := zlnode.Request[int](w.ctx, actor, "add", 1)
 			wantKind(t, err, zlnode.Unavailable)
 			wantKind(t, zlnode.Send(w.ctx, actor, "add", 1), zlnode.Unavailable)
-			if row, found, err = st.ReadActor(w.ctx, ref.ID); !found || err != nil {
+			if row, found, err = st.Read(w.ctx, ref.ID); !found || err != nil {
 				t.Fatal(found, err)
 			}
 		}
@@ -111,7 +111,7 @@ func TestADeadOwnersActorIsUnavailable(t *testing.T) {
 		_, err = c.CreateActor(w.ctx, zlnode.CreateActor{ID: ref.ID, Type: "counter"})
 		wantKind(t, err, zlnode.AlreadyExists)
 
-		after, found, err := st.ReadActor(w.ctx, ref.ID)
+		after, found, err := st.Read(w.ctx, ref.ID)
 		if !found || err != nil {
 			t.Fatal(found, err)
 		}
@@ -224,7 +224,7 @@ func TestASupersededNodeStopsActing(t *testing.T) {
 		}
 		ref := w.createAt(a, "a")
 		st := w.location()
-		row, _, err := st.ReadActor(w.ctx, ref.ID)
+		row, _, err := st.Read(w.ctx, ref.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestASupersededNodeStopsActing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.ctx, 2*time.Second)
 		defer cancel()
 		_ = a.Shutdown(ctx) // it may not remove what is not its own any more
-		if now, found, err := st.ReadActor(w.ctx, ref.ID); err != nil || !found || now.Version != row.Version {
+		if now, found, err := st.Read(w.ctx, ref.ID); err != nil || !found || now.Version != row.Version {
 			t.Errorf("the superseded node changed the row: %+v %v %v", now, found, err)
 		}
 	})

@@ -24,7 +24,7 @@ func TestADestroyWhoseAnswerIsLostNeverLeavesTwoActors(t *testing.T) {
 		if _, err := zlnode.Request[int](w.ctx, b.Actor(ref.ID), "add", 1); err != nil {
 			t.Fatal(err)
 		}
-		road.loseAnswerTo(lua.ActorDelete)
+		road.loseAnswerTo(lua.ObjectDelete)
 		destroyed := make(chan error, 1)
 		go func() {
 			_, err := b.DestroyActor(w.ctx, ref)
@@ -74,7 +74,7 @@ func TestACreationWhoseAnswerIsLostIsFinished(t *testing.T) {
 		road := w.behindProxy()
 		w.server("a", counterApp())
 		w.linked(b, 1)
-		road.loseAnswerTo(lua.ActorFinish)
+		road.loseAnswerTo(lua.ObjectFinish)
 		created := make(chan error, 1)
 		go func() {
 			_, err := b.CreateActor(w.ctx, zlnode.CreateActor{ID: "x", Type: "counter"})
@@ -121,7 +121,7 @@ func TestCreationsThatNeverGotTheirTurnLeaveNothing(t *testing.T) {
 		for i := range count {
 			for found := true; found; {
 				var err error
-				if _, found, err = st.ReadActor(w.ctx, fmt.Sprint("t", i)); err != nil {
+				if _, found, err = st.Read(w.ctx, fmt.Sprint("t", i)); err != nil {
 					t.Fatalf("t%d was never ended: %v", i, err)
 				}
 			}
@@ -163,7 +163,7 @@ func TestAHandlerThatHangsDelaysOnlyItsOwnActorsEnd(t *testing.T) {
 		}
 		st := w.location()
 		for i := range 20 {
-			_, found, err := st.ReadActor(w.ctx, fmt.Sprint("r", i))
+			_, found, err := st.Read(w.ctx, fmt.Sprint("r", i))
 			if err != nil || found != (i == 7) {
 				t.Errorf("r%d: found %v %v", i, found, err)
 			}

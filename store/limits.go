@@ -15,13 +15,17 @@ const (
 	PayloadBytesMax    = 1 << 20   // a creation request or reply: one Store command stays short
 	DescriptorBytesMax = 1 << 20   // an encoded descriptor: four fill a page of a list
 	WeightMax          = 10_000    // of a node
-	ActorsMax          = 1<<31 - 1 // of a node, where limited at all
+	SlotsMax           = 1<<31 - 1 // Actors or Spots of a node, where limited at all
+	PageMax            = 1000      // rows or ids in one page: Redis answers nobody else meanwhile
+	PageBytesMax       = 4 << 20   // of descriptors in one page
 	GenMax             = 1<<63 - 1 // of any generation or version: none is issued beyond (ID-08)
 
 	// LeaseTTLMax bounds a lease, so that a mistaken unit cannot lock an RID for years.
 	LeaseTTLMax = 24 * time.Hour
 	// TimeoutMax bounds the deadline of an operation and with it its terminal record's life.
 	TimeoutMax = (1<<31 - 1) * time.Millisecond
+	// ValidityMax bounds how long a move that nobody ends keeps its place.
+	ValidityMax = 24 * time.Hour
 	// TerminalRetention is how long a result outlives its operation's deadline (CR-15).
 	TerminalRetention = 5 * time.Minute
 )
@@ -80,11 +84,19 @@ func (d Descriptor) Check(l Lease) error {
 	if d.Weight < 0 || d.Weight > WeightMax {
 		return invalid("weight %d of node %q: need 0 to %d", d.Weight, d.RID, WeightMax)
 	}
-	if d.MaxActors < 0 || d.MaxActors > ActorsMax {
-		return invalid("actor limit %d of node %q: need 0 (none) to %d", d.MaxActors, d.RID, ActorsMax)
+	if err := firstOf(checkSlots(d.RID, "Actors", d.MaxActors), checkSlots(d.RID, "Spots", d.MaxSpots)); err != nil {
+		return err
 	}
 	for _, t := range d.ActorTypes {
 		if err := CheckID("actor type", t); err != nil {
+			return err
+		}
+	}
+	for _, t := range d.SpotTypes {
+		if t.Kind != UserSpot && t.Kind != InstanceSpot {
+			return invalid("Spot type %q of node %q is of kind %v: need UserSpot or InstanceSpot", t.Type, d.RID, t.Kind)
+		}
+		if err := firstOf(CheckID("Spot type", t.Type), checkSlots(d.RID, "Spots of type "+t.Type, t.Max)); err != nil {
 			return err
 		}
 	}
@@ -93,7 +105,8 @@ func (d Descriptor) Check(l Lease) error {
 			return err
 		}
 	}
-	return firstOf(checkText("mesh name", d.Mesh), checkText("endpoint", d.Endpoint), checkText("application version", d.AppVersion))
+	return firstOf(checkText("mesh name", d.Mesh), checkText("endpoint", d.Endpoint), checkText("application version", d.AppVersion),
+		checkText("maintenance wave", d.Wave))
 }
 
 // Check returns ErrInvalid if the key breaks a limit.
@@ -110,19 +123,35 @@ func (o OpID) Check() error {
 	return nil
 }
 
+// Check returns ErrInvalid for the zero id, as OpID.Check does.
+func (r RelocationID) Check() error {
+	if r == (RelocationID{}) {
+		return invalid("relocation id is zero: draw a random one")
+	}
+	return nil
+}
+
 // Check returns ErrInvalid if the reservation breaks a limit.
 func (r Reserve) Check() error {
-	if r.Timeout < time.Millisecond || r.Timeout > TimeoutMax {
+	switch {
+	case r.Timeout < time.Millisecond || r.Timeout > TimeoutMax:
 		return invalid("timeout %v of the creation of %q: need 1ms to %v", r.Timeout, r.ID, TimeoutMax)
+	case r.Kind != Actor && r.Kind != UserSpot && r.Kind != InstanceSpot:
+		return invalid("creation of %q as %v: need Actor, UserSpot or InstanceSpot", r.ID, r.Kind)
+	case r.Wide && r.Kind != UserSpot:
+		return invalid("creation of %q as a wide %v: only a UserSpot has members", r.ID, r.Kind)
+	case r.First != nil && r.Kind != InstanceSpot:
+		return invalid("creation of %q with a first message as %v: only an InstanceSpot has one", r.ID, r.Kind)
 	}
-	return firstOf(CheckID("id", r.ID), CheckID("actor type", r.Type), r.Op.Check(), CheckName("target RID", r.TargetRID),
-		CheckGen("target lifecycle", r.TargetLifecycle), checkPayload("creation request", r.ID, r.Request))
+	return firstOf(CheckID("id", r.ID), CheckID("stable type", r.Type), r.Op.Check(), CheckName("target RID", r.TargetRID),
+		CheckGen("target lifecycle", r.TargetLifecycle), checkPayload("creation request", r.ID, r.Request),
+		checkPayload("first message", r.ID, r.First))
 }
 
 // Check returns ErrInvalid if the fence breaks a limit.
 func (f Fence) Check() error {
-	return firstOf(CheckID("id", f.ID), CheckGen("object generation", f.ObjectGen), CheckGen("store version", f.Version),
-		CheckName("owner id", f.OwnerID), CheckGen("lease generation", f.LeaseGen))
+	return firstOf(CheckRow(f.ID, f.ObjectGen, f.Version), CheckName("owner id", f.OwnerID),
+		CheckGen("lease generation", f.LeaseGen), checkOptionalID("Spot id", f.SpotID), checkOptionalGen("Spot version", f.SpotVersion))
 }
 
 // Check returns ErrInvalid if the finish breaks a limit.
@@ -131,6 +160,122 @@ func (f Finish) Check() error {
 		return invalid("result %d of the creation of %q: need Created, Rejected or Failed", f.Result, f.ID)
 	}
 	return firstOf(f.Fence.Check(), f.Op.Check(), checkPayload("creation reply", f.ID, f.Reply))
+}
+
+// CheckRow returns ErrInvalid unless an id may have that generation and version.
+func CheckRow(id string, gen ObjectGen, v Version) error {
+	return firstOf(CheckID("id", id), CheckGen("object generation", gen), CheckGen("store version", v))
+}
+
+// Check returns ErrInvalid if what is to be freed breaks a limit.
+func (f Free) Check() error {
+	if f.By != (Lease{}) {
+		if err := f.By.Check(); err != nil {
+			return err
+		}
+	}
+	return firstOf(CheckRow(f.ID, f.ObjectGen, f.Version), checkOptionalID("Spot id", f.SpotID),
+		checkOptionalID("Spot id of the move", f.MoveSpotID), f.Op.Check())
+}
+
+// Check returns ErrInvalid if the change breaks a limit.
+func (c ChangeSpot) Check() error {
+	return firstOf(c.Fence.Check(), c.Op.Check(), CheckID("Spot id", c.Fence.SpotID), CheckID("new Spot id", c.SpotID))
+}
+
+// Check returns ErrInvalid if the reservation breaks a limit.
+func (r ReserveMove) Check() error {
+	switch {
+	case r.Validity < time.Millisecond || r.Validity > ValidityMax:
+		return invalid("validity %v of the move of %q: need 1ms to %v", r.Validity, r.ID, ValidityMax)
+	case r.Attempt == 0:
+		return invalid("attempt 0 of the move of %q: attempts count from 1", r.ID)
+	case (r.Fence.SpotID == "") != (r.SpotID == ""):
+		return invalid("move of %q from Spot %q to Spot %q: an Actor is always in one, nothing else is", r.ID, r.Fence.SpotID, r.SpotID)
+	}
+	return firstOf(r.Fence.Check(), r.Op.Check(), CheckGen("epoch", r.Epoch), r.Relocation.Check(),
+		CheckName("target RID", r.TargetRID), CheckGen("target lifecycle", r.TargetLifecycle), checkOptionalID("new Spot id", r.SpotID))
+}
+
+// Check returns ErrInvalid if the reference breaks a limit.
+func (m MoveRef) Check() error {
+	if m.Attempt == 0 {
+		return invalid("attempt 0 of the move of %q: attempts count from 1", m.ID)
+	}
+	return firstOf(CheckRow(m.ID, m.ObjectGen, m.Version), m.Relocation.Check(), CheckGen("epoch", m.Epoch),
+		checkOptionalID("Spot id", m.SpotID), checkOptionalID("new Spot id", m.MoveSpotID))
+}
+
+// Check returns ErrInvalid if the commit breaks a limit.
+func (c CommitMove) Check() error {
+	return firstOf(c.MoveRef.Check(), c.Op.Check(), CheckName("source owner id", c.SourceOwnerID),
+		CheckGen("source lease generation", c.SourceLease), c.Target.Check())
+}
+
+// Check returns ErrInvalid if the end breaks a limit.
+func (e EndMove) Check() error {
+	if e.By < Source || e.By > Sweep {
+		return invalid("end of the move of %q by party %d: need Source, Target or Sweep", e.ID, e.By)
+	}
+	return firstOf(e.MoveRef.Check(), e.Op.Check(), e.Asker.Check())
+}
+
+// Check returns ErrInvalid if the inventory breaks a limit.
+func (p PrepareAggregate) Check() error {
+	if p.Inventory.Count < 1 || p.Inventory.Count > SlotsMax {
+		return invalid("inventory of %q with %d participants: need 1 to %d", p.ID, p.Inventory.Count, SlotsMax)
+	}
+	return firstOf(p.MoveRef.Check(), p.Op.Check(), p.Asker.Check())
+}
+
+// Check returns ErrInvalid if the row breaks a limit.
+func (r Reassert) Check() error {
+	switch {
+	case (r.Kind == Actor) != (r.SpotID != ""):
+		return invalid("%v %q in Spot %q: an Actor is always in one, nothing else is", r.Kind, r.ID, r.SpotID)
+	case r.Shares && !r.InUserSpot, r.InUserSpot && r.Kind != Actor, r.Wide && r.Kind != UserSpot:
+		return invalid("%v %q: only members of a User Spot share its owner, only a UserSpot is wide", r.Kind, r.ID)
+	}
+	return firstOf(CheckRow(r.ID, r.ObjectGen, r.Version), r.Op.Check(), CheckGen("epoch", r.Epoch), r.Owner.Check(),
+		CheckID("stable type", r.Type), CheckGen("owner generation", r.OwnerGen), checkText("mesh name", r.Mesh),
+		checkOptionalID("Spot id", r.SpotID))
+}
+
+// Check returns ErrInvalid for a filter by type of no kind.
+func (f Filter) Check() error {
+	if f.Type != "" && f.Kind == 0 {
+		return invalid("a filter by type %q needs the kind", f.Type)
+	}
+	return nil
+}
+
+// CheckLimit returns ErrInvalid unless a page may have so many entries.
+func CheckLimit(limit int) error {
+	if limit < 1 || limit > PageMax {
+		return invalid("a page of %d: need 1 to %d", limit, PageMax)
+	}
+	return nil
+}
+
+func checkSlots(rid, what string, n int) error {
+	if n < 0 || n > SlotsMax {
+		return invalid("limit %d of %s of node %q: need 0 (none) to %d", n, what, rid, SlotsMax)
+	}
+	return nil
+}
+
+func checkOptionalID(what, id string) error {
+	if id == "" {
+		return nil
+	}
+	return CheckID(what, id)
+}
+
+func checkOptionalGen[G ~uint64](what string, gen G) error {
+	if gen == 0 {
+		return nil
+	}
+	return CheckGen(what, gen)
 }
 
 func checkText(what, s string) error {

@@ -25,11 +25,18 @@ type (
 	// LeaseGen grows with every lease issued in a namespace. It is also the
 	// lifecycle generation of the process that holds the lease.
 	LeaseGen uint64
+	// Epoch numbers the histories of a Store. It grows when a failover or a loss of
+	// data may have undone changes that were answered, or when an operator says so.
+	Epoch uint64
 )
 
 // OpID identifies one operation in its record, so that a caller whose answer
 // was lost recognises its own earlier success. It must be random and non-zero.
 type OpID [16]byte
+
+// RelocationID identifies one move, of an object or of a Spot with its members
+// (then it is the AggregateId). It must be random and non-zero.
+type RelocationID [16]byte
 
 var (
 	// ErrUnavailable: the Store was not reached; nothing was changed.
@@ -43,202 +50,29 @@ var (
 	ErrInvalid = errors.New("store: invalid argument")
 )
 
-// Reason is the closed set of outcomes of a change.
-type Reason uint8
-
-const (
-	Applied            Reason = iota + 1 // the change is in force
-	AlreadyApplied                       // an earlier try with the same OpID applied it
-	Missing                              // there is no such row
-	Exists                               // the row is there (see Change.Record for its state)
-	TypeMismatch                         // the row is of another stable type
-	VersionConflict                      // StoreVersion differs
-	GenerationConflict                   // ObjectGeneration differs
-	OwnerConflict                        // the recorded owner differs
-	LeaseExpired                         // the caller's lease ended by the Store's clock
-	LeaseSuperseded                      // the caller's lease was issued anew to another process
-	LeaseHeld                            // the RID's lease belongs to another live process
-	TargetUnavailable                    // the target's descriptor or lease is not that of the lifecycle asked for
-	TargetIncompatible                   // role, stable type or weight do not allow the placement
-	CapacityExceeded                     // the target has no free capacity of that kind
-	Exhausted                            // a generation reached 2^63-1 (ID-08)
-)
-
-// Lease is one process's right to own objects.
-type Lease struct {
-	RID     string
-	OwnerID string   // random per process start
-	Gen     LeaseGen // lifecycle generation
-	// Remaining is what was left by the Store's clock when it answered.
-	Remaining time.Duration
-}
-
-// LeaseResult answers AcquireLease and RenewLease. On LeaseHeld, Lease is the
-// other process's.
-type LeaseResult struct {
-	Reason Reason
-	Lease  Lease
-}
-
-// Role says what a node does with objects.
-type Role uint8
-
-const (
-	RoleNone   Role = iota // no objects; needs no Store
-	RoleClient             // uses objects, hosts none
-	RoleServer             // hosts objects
-)
-
-// HostState is the state that a node publishes (reference: 0 Preparing, 1 Serving, …).
-type HostState uint8
-
-const (
-	Preparing  HostState = 0
-	Serving    HostState = 1
-	Relocating HostState = 2
-	Relocated  HostState = 3
-	Draining   HostState = 4
-	Stopped    HostState = 5
-	HostError  HostState = 6
-)
-
-// Descriptor is what a node publishes about itself. At most 1 MiB encoded.
-type Descriptor struct {
-	RID         string        `json:"rid"`
-	Lifecycle   LeaseGen      `json:"lifecycle,string"`
-	Mesh        string        `json:"mesh"`
-	Endpoint    string        `json:"endpoint"` // host:port of the link listener; empty: dials only
-	Role        Role          `json:"role"`
-	State       HostState     `json:"state"`
-	Weight      int           `json:"weight"`                // 0–10,000; 0 takes no new objects
-	MaxActors   int           `json:"maxActors"`             // 0: no limit
-	ActorTypes  []string      `json:"actorTypes,omitempty"`  // stable types, sorted
-	EntrySpotID string        `json:"entrySpotId,omitempty"` // empty until initialised (CR-16)
-	AppVersion  string        `json:"appVersion,omitempty"`
-	Revision    uint64        `json:"revision,string"` // grows with each update by its owner
-	Actors      int           `json:"-"`               // capacity in use, reserved and active, as the Store counts it
-	LeaseLeft   time.Duration `json:"-"`               // of its lease by the Store's clock; ≤ 0: expired
-}
-
-// NodeList is a complete list of descriptors; Change is the namespace's change
-// number, the same before and after the list was read.
-type NodeList struct {
-	Nodes  []Descriptor
-	Change uint64
-}
-
-// State of an authority row.
-type State uint8
-
-const (
-	Creating State = iota + 1
-	Ready
-)
-
-// Authority is the row that decides who owns an Actor.
-type Authority struct {
-	ID        string
-	Type      string // stable type
-	State     State
-	ObjectGen ObjectGen
-	OwnerGen  OwnerGen
-	Version   Version
-	Mesh      string
-	RID       string   // owner; while Creating, the target of the reservation
-	OwnerID   string   // of the owner's process
-	LeaseGen  LeaseGen // of the owner's process: its lifecycle generation
-	SpotID    string   // membership; while Creating, the Entry Spot it will enter
-	// LeaseLeft is what is left of the owner's lease by the Store's clock; ≤ 0
-	// if it expired, was released or now belongs to another process.
-	LeaseLeft time.Duration
-	// Create is set while Creating.
-	Create *Creation
-}
-
-// Creation is the pending creation of a Creating row. It has no time to live.
-type Creation struct {
-	Op OperationKey
-	// Request is immutable and at most 1 MiB. ReadActor gives it; the record of
-	// a Change leaves it out (nil), so that losers of a race do not fetch it.
-	Request  []byte
-	Hash     [32]byte  // SHA-256 of the request
-	Deadline time.Time // original deadline by the Store's clock; bounds the terminal record's life
-}
-
-// OperationKey names an operation across the mesh (CR-15).
-type OperationKey struct {
-	SourceRID       string
-	SourceLifecycle LeaseGen
-	Op              OpID
-}
-
-// Change answers every change of an authority row. Record is the row as it is
-// after the call, whatever the Reason; Found says whether there is one. With
-// AlreadyApplied it need not be the operation's own row: that one may have been
-// finished, removed or replaced since. ReadTerminal tells a creation's result.
-type Change struct {
-	Reason Reason
-	Record Authority
-	Found  bool
-}
-
-// Reserve moves an id from Missing to Creating and books one Actor slot of the
-// target, in one transaction.
-type Reserve struct {
-	ID, Type        string
-	Op              OperationKey
-	TargetRID       string
-	TargetLifecycle LeaseGen
-	Request         []byte        // at most 1 MiB
-	Timeout         time.Duration // of the operation; its deadline is the Store's time plus this
-}
-
-// Fence names the row that a change expects and the process that asks.
-type Fence struct {
-	ID        string
-	ObjectGen ObjectGen
-	Version   Version
-	OwnerID   string
-	LeaseGen  LeaseGen
-}
-
-// Result of a creation, published with its transaction.
-type Result uint8
-
-const (
-	Created  Result = iota + 1 // the row is Ready
-	Rejected                   // the callback refused; the row is gone
-	Failed                     // the callback failed; the row is gone
-)
-
-// Finish ends a creation: Created makes the row Ready and turns the slot from
-// reserved to active; Rejected and Failed remove the row and free the slot. All
-// publish the terminal record, kept until 5 minutes after the deadline.
-type Finish struct {
-	Fence
-	Op       OperationKey
-	Result   Result
-	Reply    []byte // optional reply of the callback, at most 1 MiB
-	FailKind uint8  // error kind of Failed
-}
-
-// Terminal is the kept result of an operation.
-type Terminal struct {
-	Result    Result
-	ID        string
-	ObjectGen ObjectGen
-	Reply     []byte
-	FailKind  uint8
-	Hash      [32]byte // SHA-256 of Reply
-}
-
 // Store is the Location Store. All methods are safe for concurrent use; each
 // honours its context, and returns ErrUnknown if the context ended after the
-// request may have been sent.
+// request may have been sent. Arguments are not kept after a call's return, but
+// for the bytes of a call that ended with an error: leave those alone.
 type Store interface {
+	Leases
+	Nodes
+	Creations
+	Authorities
+	Aggregates
+	Views
+
 	// Ping checks that the Store answers. Its error names the address.
 	Ping(ctx context.Context) error
+	// RaiseEpoch starts a new epoch, for an operator who put an older state of the
+	// Store back.
+	RaiseEpoch(ctx context.Context) (Epoch, error)
+	// Close ends all connections; calls under way end with ErrUnknown.
+	Close() error
+}
 
+// Leases say which process acts for an RID.
+type Leases interface {
 	// AcquireLease takes the RID's lease for ownerID, with a new generation, and
 	// removes the descriptor of the process before it. It is refused with
 	// LeaseHeld while another process's lease is valid, and answers
@@ -252,11 +86,15 @@ type Store interface {
 	// ReleaseLease ends the lease and removes the process's descriptor: Applied,
 	// or Missing. A lease of another process is left alone: LeaseSuperseded.
 	ReleaseLease(ctx context.Context, l Lease) (Reason, error)
+}
 
-	// PublishNode writes the descriptor of the lease's process, if the lease is
-	// valid (else LeaseExpired or LeaseSuperseded) and d.Revision is not below
-	// the stored one of the same lifecycle (else VersionConflict). Publishing
-	// what is stored is AlreadyApplied and no change.
+// Nodes are what processes publish about themselves.
+type Nodes interface {
+	// PublishNode writes the descriptor of the lease's process and claims its Entry
+	// Spot's id, if the lease is valid (else LeaseExpired or LeaseSuperseded),
+	// d.Revision is not below the stored one of the same lifecycle (else
+	// VersionConflict), and the id is not another's (else Exists). Publishing what
+	// is stored is AlreadyApplied and no change.
 	PublishNode(ctx context.Context, l Lease, d Descriptor) (Reason, error)
 	// RemoveNode removes the descriptor if it is that of the lease's process,
 	// else answers Missing or LeaseSuperseded. An expired lease is no obstacle:
@@ -267,28 +105,113 @@ type Store interface {
 	// nil; 0 always lists. Renewals and used capacity do not move the change
 	// number: who needs them fresh lists with 0.
 	ListNodes(ctx context.Context, since uint64) (NodeList, error)
+	// WatchNodes calls changed after each change of the node list that it hears of,
+	// and once whenever it begins or begins again to hear, until ctx ends. Notices
+	// may be lost with a connection: it spares polls, it does not replace them.
+	// changed runs on the caller's goroutine.
+	WatchNodes(ctx context.Context, changed func()) error
+}
 
-	// ReadActor reads an authority row; found is false for a Missing one.
-	ReadActor(ctx context.Context, id string) (a Authority, found bool, err error)
-	// ReserveActor: Applied, or AlreadyApplied for an operation that reserved
-	// before, whatever became of it; Exists or TypeMismatch (see Record);
-	// TargetUnavailable, TargetIncompatible, CapacityExceeded; Exhausted.
-	ReserveActor(ctx context.Context, r Reserve) (Change, error)
-	// FinishActor is for the reservation's target only (CR-06 to CR-08), with
-	// the operation of the reservation: Applied or AlreadyApplied; Missing,
+// Creations bring objects into being exactly once.
+type Creations interface {
+	// Reserve moves an id from Missing to Creating and books its capacity at the
+	// target: Applied, or AlreadyApplied for an operation that reserved before,
+	// whatever became of it; Exists or TypeMismatch (see Record); TargetUnavailable,
+	// TargetIncompatible, CapacityExceeded; Recovering; Exhausted.
+	Reserve(ctx context.Context, r Reserve) (Change, error)
+	// Finish is for the reservation's target only (CR-06 to CR-08), with the
+	// operation of the reservation: Applied or AlreadyApplied; Missing,
 	// GenerationConflict; VersionConflict, also for a row that is Ready or was
 	// reserved by another operation; OwnerConflict; LeaseExpired (renew and try
 	// again), LeaseSuperseded; Exhausted.
-	FinishActor(ctx context.Context, f Finish) (Change, error)
-	// DeleteActor removes a Ready row and frees its slot, for its owner only:
-	// Applied, or AlreadyApplied for 5 minutes; Missing, GenerationConflict;
-	// VersionConflict, also for a row that is Creating; OwnerConflict;
-	// LeaseExpired, LeaseSuperseded.
-	DeleteActor(ctx context.Context, f Fence, op OpID) (Change, error)
-
-	// ReadTerminal reads the kept result of an operation.
+	Finish(ctx context.Context, f Finish) (Change, error)
+	// CancelCreation removes a Creating row whose target's lease is over by the
+	// Store's clock, or an Instance Spot's row whose first message was not restored
+	// before its owner's lease was over: Applied (no row is left), Missing,
+	// GenerationConflict, VersionConflict, OwnerAlive. It keeps no terminal record
+	// (CR-08); a repeat finds Missing.
+	CancelCreation(ctx context.Context, id string, gen ObjectGen, v Version) (Change, error)
+	// ReadFirst reads what is kept of an Instance Spot's first message.
+	ReadFirst(ctx context.Context, id string, gen ObjectGen) (f FirstMessage, found bool, err error)
+	// AdvanceFirst moves the replay cursor of the first message, and with done drops
+	// what is kept of it. For the owner: Applied or AlreadyApplied, or as Delete.
+	AdvanceFirst(ctx context.Context, f Fence, op OpID, cursor uint64, done bool) (Change, error)
+	// ReadTerminal reads the kept result of a creation.
 	ReadTerminal(ctx context.Context, op OperationKey) (t Terminal, found bool, err error)
+}
 
-	// Close ends all connections; calls under way end with ErrUnknown.
-	Close() error
+// Authorities are the rows that decide who owns what, once it is Ready.
+type Authorities interface {
+	// Read reads an authority row; found is false for a Missing one.
+	Read(ctx context.Context, id string) (a Authority, found bool, err error)
+	// Delete removes a Ready row and frees its capacity, for its owner only:
+	// Applied, or AlreadyApplied for 5 minutes; Missing, GenerationConflict;
+	// VersionConflict, also for a row that is Creating; OwnerConflict; Moving;
+	// IsMember for an Actor in a User Spot; NotEmpty for a Spot with members, or
+	// with some on their way; LeaseExpired, LeaseSuperseded.
+	Delete(ctx context.Context, f Fence, op OpID) (Change, error)
+	// Free removes a row by hand (decision of a person, never of the engine): one
+	// whose owner's lease is over by the Store's clock, or asks itself, or whose move
+	// is past its validity. It raises the Freed counter of the owner's lease. Applied, or
+	// AlreadyApplied for 5 minutes; Missing, GenerationConflict, VersionConflict,
+	// NotEmpty; OwnerAlive.
+	Free(ctx context.Context, f Free) (Change, error)
+	// ChangeSpot moves an Actor's membership to another Spot of the same process.
+	// Neither generation changes (JN-11). As Delete, and SpotUnavailable.
+	ChangeSpot(ctx context.Context, c ChangeSpot) (Change, error)
+	// ReserveMove writes a move into the row of its source and books the capacity at
+	// the target: for an Actor also its place among the target Spot's members, for a
+	// SpotWide Spot the capacity of all members. For the owner, before it seals. As
+	// Delete, and Pending (the Spot's members are on their way), SpotUnavailable,
+	// TargetUnavailable, TargetIncompatible, CapacityExceeded, EpochChanged,
+	// Unasserted.
+	ReserveMove(ctx context.Context, r ReserveMove) (Change, error)
+	// CommitMove gives the object to the move's target, which asks: owner,
+	// membership, capacity and owner generation change together. Applied or
+	// AlreadyApplied; Missing, GenerationConflict, VersionConflict, MoveConflict
+	// (the row has another move, or none: see Record), OwnerConflict; LeaseExpired,
+	// LeaseSuperseded; EpochChanged, InventoryConflict, Exhausted.
+	CommitMove(ctx context.Context, c CommitMove) (Change, error)
+	// EndMove ends a move that was not committed: Aborted by its source, given up by
+	// its target. As CommitMove; OwnerAlive for a sweep before the validity's end.
+	EndMove(ctx context.Context, e EndMove) (Change, error)
+	// Reassert writes the row as its owner knows it, after the epoch has changed:
+	// Applied or AlreadyApplied; OwnerConflict or GenerationConflict if the row knows
+	// of a later owner or incarnation (see Record): the caller's is over; LeaseExpired,
+	// LeaseSuperseded; EpochChanged; SpotUnavailable.
+	Reassert(ctx context.Context, r Reassert) (Change, error)
+}
+
+// Aggregates move SpotWide Spots with all their members by one commit.
+type Aggregates interface {
+	// PutInventory stores a chunk of an aggregate's inventory under its SHA-256. Chunks
+	// never change. They go with the end of the move, or with CompleteMove.
+	PutInventory(ctx context.Context, m MoveRef, chunk []byte) (Reason, error)
+	// ReadInventory reads a chunk; found is false if it is not there.
+	ReadInventory(ctx context.Context, spotID string, digest Digest) (chunk []byte, found bool, err error)
+	// PrepareAggregate fixes the inventory of a reserved aggregate: Applied,
+	// AlreadyApplied; as EndMove for its source, and InventoryConflict if the root is
+	// not stored or the count is not that of the Spot's members and itself.
+	PrepareAggregate(ctx context.Context, p PrepareAggregate) (Change, error)
+	// CompleteMove drops the inventory of a committed aggregate. For the owner; the
+	// aggregate keeps id and root. As Delete, and MoveConflict.
+	CompleteMove(ctx context.Context, f Fence, id RelocationID) (Change, error)
+}
+
+// Views read many rows, page by page. What changes meanwhile may or may not show.
+type Views interface {
+	// List reads rows by kind, type and mesh; limit is 1 to 1,000. The cursor is
+	// opaque, "" at first and after the last page. A page may be short or empty
+	// before the last one.
+	List(ctx context.Context, f Filter, cursor string, limit int) (Page, error)
+	// Members reads the ids of a User Spot's members in byte order, behind after.
+	Members(ctx context.Context, spotID, after string, limit int) ([]string, error)
+	// Held reads the ids of which a process owns the row, or for which capacity is
+	// reserved at it (creations and moves that come), in byte order behind after.
+	// Members that share a Spot's owner are found through the Spot.
+	Held(ctx context.Context, rid string, lifecycle LeaseGen, h Holding, after string, limit int) ([]string, error)
+	// Audit computes capacity, lists and membership from the rows and returns what
+	// differs from what is stored, at most 1,000 lines. On a Store at rest there is
+	// none; on a busy one each difference is looked at twice.
+	Audit(ctx context.Context) ([]string, error)
 }

@@ -134,7 +134,9 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 		MeshKey:   set.MeshKey,
 		StoreURL:  set.Store,
 		Namespace: set.Namespace,
-		Logger:    zerolog.New(stderr).Level(level).With().Timestamp().Logger(),
+		// Its namespace is a random one, or a store that began with the demo.
+		RecoveryHold: -1,
+		Logger:       zerolog.New(stderr).Level(level).With().Timestamp().Logger(),
 	}
 	switch set.Role {
 	case roleObjects:

@@ -30,8 +30,9 @@ type Config struct {
 	Advertise string
 	Sessions  []SessionListener
 
-	StoreURL  string
-	Namespace string
+	StoreURL     string
+	Namespace    string
+	RecoveryHold time.Duration // 0: lease TTL and margin; < 0: none
 
 	Weight     int
 	MaxActors  int
@@ -100,6 +101,7 @@ func (c Config) withDefaults() Config {
 	set(&c.RequestTimeout, 30*time.Second)
 	set(&c.CreateTimeout, 5*time.Second)
 	c.Lease = c.Lease.WithDefaults()
+	set(&c.RecoveryHold, c.Lease.TTL+c.Lease.Margin)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
 		l := &c.Sessions[i]

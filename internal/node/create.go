@@ -95,7 +95,7 @@ func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *E
 			return CreateResult{}, fromContext(ctx, opCreate, req.ID)
 		}
 		asked := clock.Now()
-		row, found, err := n.store.ReadActor(ctx, req.ID)
+		row, found, err := n.store.Read(ctx, req.ID)
 		if err != nil {
 			if errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin) {
 				continue // a read that was lost is read again
@@ -107,8 +107,15 @@ func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *E
 			if err != nil {
 				return CreateResult{}, err
 			}
-			if change.Reason == store.Applied {
+			switch change.Reason {
+			case store.Applied:
 				return n.runAt(ctx, req, &change.Record)
+			case store.Recovering: // until processes are over whose rows may be lost
+				if !pause(ctx, createWaitMax) {
+					return CreateResult{}, fail(errkind.Unavailable, opCreate, req.ID,
+						"the Store has just come back or is new, and holds creations for %v; try again", n.cfg.RecoveryHold)
+				}
+				continue
 			}
 			row = change.Record // somebody else was first
 			if !change.Found {
@@ -181,7 +188,7 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 			return change, nil
 		case store.Applied:
 			return change, nil
-		case store.Exists, store.TypeMismatch:
+		case store.Exists, store.TypeMismatch, store.Recovering:
 			return change, nil
 		case store.CapacityExceeded:
 			s.full = true
@@ -200,14 +207,14 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 // operation id, so the Store says whether it was applied; the record is found
 // then only if it is still that reservation.
 func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.Change, *Error) {
-	r := store.Reserve{
+	r := store.Reserve{Kind: store.Actor,
 		ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
 		Request: s.req.Request, Timeout: remaining(ctx),
 		Op: store.OperationKey{SourceRID: s.node.cfg.RID, SourceLifecycle: s.node.lifecycle(), Op: newOpID()},
 	}
 	lost := false // the answer to some try
 	for {
-		change, err := s.node.store.ReserveActor(ctx, r)
+		change, err := s.node.store.Reserve(ctx, r)
 		if err == nil {
 			if change.Reason == store.AlreadyApplied {
 				change.Found = change.Found && change.Record.Create != nil && change.Record.Create.Op == r.Op
@@ -229,7 +236,7 @@ func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.
 // changes nothing any more, and its target ends it.
 func (n *Node) abandonReservation(r store.Reserve) {
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.ReserveActor(ctx, r) })
+		change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reserve(ctx, r) })
 		if err == nil {
 			if change.Found && change.Record.Create != nil && change.Record.Create.Op == r.Op {
 				ctx, cancel := context.WithTimeout(n.life, time.Millisecond) // no time for anything but its end

@@ -154,7 +154,7 @@ func (n *Node) stage(ctx context.Context, cell *actorCell, request []byte, leave
 // over.
 func (n *Node) readCreation(ctx context.Context, job creation) (*store.Authority, *Error) {
 	for {
-		row, found, err := n.store.ReadActor(ctx, job.id)
+		row, found, err := n.store.Read(ctx, job.id)
 		switch {
 		case errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin):
 			continue
@@ -192,7 +192,7 @@ func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResul
 		return wire.CreateResult{}, errCreationRuns
 	}
 	f.Op = job.op
-	f.Fence = store.Fence{ID: job.id, ObjectGen: job.objGen, Version: job.version, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle()}
+	f.Fence = n.fence(job.id, job.objGen, job.version)
 	change, err := n.finishRow(f)
 	if c := change.Record.Create; err == nil && c != nil && c.Op.Op == f.Op.Op && c.Op != f.Op {
 		f.Op = c.Op // somebody else than its coordinator asked for it, and knew half of the key
@@ -219,12 +219,17 @@ func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResul
 	return resultOf(&store.Terminal{Result: f.Result, Reply: f.Reply, FailKind: f.FailKind}, row), nil
 }
 
+// fence names a row of this process: an Actor in its Entry Spot.
+func (n *Node) fence(id string, gen store.ObjectGen, v store.Version) store.Fence {
+	return store.Fence{ID: id, ObjectGen: gen, Version: v, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), SpotID: n.entryID}
+}
+
 // finishRow tells the Store until it has answered, for as long as this process
 // lives: it alone may end the reservation. While the lease is in doubt it waits.
 func (n *Node) finishRow(f store.Finish) (store.Change, *Error) {
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
 		if n.mayAct(clock.Now()) {
-			change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.FinishActor(ctx, f) })
+			change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, f) })
 			switch {
 			case err == nil && change.Reason != store.LeaseExpired:
 				return change, nil

@@ -123,7 +123,9 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 func (n *Node) start(ctx context.Context) error {
 	n.id = Identity{RID: n.cfg.RID, Mesh: n.cfg.Mesh, Lifecycle: uint64(time.Now().UnixNano())}
 	if n.cfg.StoreURL != "" {
-		st, err := redislua.Open(ctx, redislua.Options{URL: n.cfg.StoreURL, Namespace: n.cfg.Namespace})
+		st, err := redislua.Open(ctx, redislua.Options{
+			URL: n.cfg.StoreURL, Namespace: n.cfg.Namespace, RecoveryHold: n.cfg.RecoveryHold,
+		})
 		if err != nil {
 			return fromStore(err, "start", n.cfg.RID)
 		}

@@ -156,14 +156,11 @@ func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
 // asking until it has one: an Actor that may have lost its row must not run.
 func (n *Node) deleteRow(cell *actorCell, op store.OpID) (kept bool, _ *Error) {
 	id := cell.ref.ID
-	fence := store.Fence{
-		ID: id, ObjectGen: store.ObjectGen(cell.ref.ObjectGen), Version: cell.version,
-		OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(),
-	}
+	fence := n.fence(id, store.ObjectGen(cell.ref.ObjectGen), cell.version)
 	doubt := false
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
 		n.deletes <- struct{}{} // each holder leaves within storeCallMax
-		change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.DeleteActor(ctx, fence, op) })
+		change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Delete(ctx, fence, op) })
 		<-n.deletes
 		switch {
 		case err == nil && deleted(change.Reason):
@@ -190,7 +187,7 @@ func deleted(r store.Reason) bool {
 // destroyOrphan removes a row that names this process and has no Actor here, as
 // is left when it was never learnt how a creation ended.
 func (n *Node) destroyOrphan(ctx context.Context, ref ActorRef, op store.OpID) (bool, *Error) {
-	row, found, err := n.store.ReadActor(ctx, ref.ID)
+	row, found, err := n.store.Read(ctx, ref.ID)
 	switch {
 	case err != nil:
 		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
@@ -202,8 +199,7 @@ func (n *Node) destroyOrphan(ctx context.Context, ref ActorRef, op store.OpID) (
 	if _, ok := n.actors.Load(ref.ID); ok { // it came while the row was read
 		return n.destroyHere(ctx, ref, op)
 	}
-	fence := store.Fence{ID: ref.ID, ObjectGen: row.ObjectGen, Version: row.Version, OwnerID: row.OwnerID, LeaseGen: row.LeaseGen}
-	change, err := n.store.DeleteActor(ctx, fence, op)
+	change, err := n.store.Delete(ctx, store.FenceOf(&row), op)
 	switch {
 	case err != nil:
 		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)

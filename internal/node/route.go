@@ -75,7 +75,7 @@ func (r *routes) share(ctx context.Context, op, id string) (singleflight.Result,
 		ctx, cancel := context.WithTimeout(r.node.life, storeCallMax)
 		defer cancel()
 		asked := clock.Now()
-		row, found, err := r.node.store.ReadActor(ctx, id)
+		row, found, err := r.node.store.Read(ctx, id)
 		if err != nil || !found {
 			return snapshot{}, err
 		}

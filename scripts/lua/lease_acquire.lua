@@ -1,13 +1,13 @@
 -- Takes the lease of an RID for a new process.
--- KEYS: leases, ends, lease counter, node, nodes, change
+-- KEYS: epoch, leases, ends, lease counter, node, nodes, change, entries, freed
 -- ARGV: nonce, rid, owner, ttl ms, keep ms, prune count
--- Returns: reason, then generation, owner and ms left of the RID's lease.
+-- Returns: reason, epoch, then generation, owner and ms left of the RID's lease, and 0.
 -- Invariant: an RID has one lease; its generation is new in the namespace; the
 --   descriptor of the process before it is gone. As garbage, leases that ended more
 --   than `keep` ago go too, at most `prune count` of them.
 -- Idempotency key: owner, which is random per process start.
 
-local leases, ends, counter, node, nodes, change = unpack(KEYS)
+local _, leases, ends, counter, node, nodes, change, entries, freed = unpack(KEYS)
 local rid, owner = ARGV[2], ARGV[3]
 local ttl, keep, prune_count = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local now = now_ms()
@@ -15,23 +15,28 @@ local now = now_ms()
 local gen, expires, holder = lease_of(leases, rid)
 if gen and tonumber(expires) > now then
   local reason = holder == owner and 'AlreadyApplied' or 'LeaseHeld'
-  return answer(reason, gen, holder, text(tonumber(expires) - now))
+  return answer(reason, EPOCH, gen, holder, text(tonumber(expires) - now), '0')
 end
 if exhausted(counter) then
-  return answer('Exhausted')
+  return answer('Exhausted', EPOCH)
 end
 
+if gen then
+  redis.call('HDEL', freed, process(rid, gen))
+end
 gen = issue(counter)
 put_lease(leases, ends, rid, gen, owner, now + ttl)
-drop_node(node, nodes, change, rid)
+drop_node(node, nodes, change, entries, rid)
 
 local pruned = 0
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now - keep), 'LIMIT', 0, prune_count)) do
+  redis.call('HDEL', freed, process(dead, (lease_of(leases, dead))))
   redis.call('HDEL', leases, dead)
+  claim_entry(entries, dead, '')
   redis.call('ZREM', ends, dead)
   pruned = pruned + redis.call('ZREM', nodes, dead)
 end
 if pruned > 0 then
-  redis.call('INCR', change)
+  tell_change(change)
 end
-return answer('Applied', gen, owner, text(ttl))
+return answer('Applied', EPOCH, gen, owner, text(ttl), '0')

@@ -26,27 +26,67 @@ type Script struct {
 
 // The scripts. Each file's header says its keys, arguments and answer.
 var (
-	LeaseAcquire = load("lease_acquire", "lease", "node")
-	LeaseRenew   = load("lease_renew", "lease")
-	LeaseRelease = load("lease_release", "lease", "node")
-	NodePublish  = load("node_publish", "lease")
-	NodeRemove   = load("node_remove", "node")
-	NodeIndex    = load("node_index")
-	NodePage     = load("node_page", "lease", "actor")
-	ActorRead    = load("actor_read", "lease", "actor")
-	ActorReserve = load("actor_reserve", "lease", "actor")
-	ActorFinish  = load("actor_finish", "lease", "actor")
-	ActorDelete  = load("actor_delete", "lease", "actor")
-	TerminalRead = load("terminal_read", "lease", "actor")
+	EpochNote        = load("epoch_note", "replication")
+	LeaseAcquire     = load("lease_acquire", "replication", "epoch", "lease", "node")
+	LeaseRenew       = load("lease_renew", "replication", "epoch", "lease")
+	LeaseRelease     = load("lease_release", "replication", "epoch", "lease", "node")
+	NodePublish      = load("node_publish", "replication", "epoch", "lease", "node")
+	NodeRemove       = load("node_remove", "replication", "epoch", "node")
+	NodeIndex        = load("node_index")
+	NodePage         = load("node_page", "lease", "slots")
+	ObjectRead       = load("object_read", "replication", "epoch", "lease", "row")
+	ObjectReserve    = load("object_reserve", "replication", "epoch", "lease", "row", "slots", "books", "terminal", "target")
+	ObjectFinish     = load("object_finish", "replication", "epoch", "lease", "row", "slots", "books", "terminal", "fence")
+	CreationCancel   = load("creation_cancel", "replication", "epoch", "lease", "row", "slots", "books")
+	FirstRead        = load("first_read")
+	FirstAdvance     = load("first_advance", "replication", "epoch", "lease", "row", "slots", "books", "fence")
+	TerminalRead     = load("terminal_read", "terminal")
+	ObjectDelete     = load("object_delete", "replication", "epoch", "lease", "row", "slots", "books", "fence")
+	ObjectFree       = load("object_free", "replication", "epoch", "lease", "row", "slots", "books", "spot")
+	ObjectReassert   = load("object_reassert", "replication", "epoch", "lease", "row", "slots", "books", "spot")
+	SpotChange       = load("spot_change", "replication", "epoch", "lease", "row", "slots", "books", "fence", "spot")
+	MoveReserve      = load("move_reserve", "replication", "epoch", "lease", "row", "slots", "books", "fence", "spot", "target")
+	MoveCommit       = load("move_commit", "replication", "epoch", "lease", "row", "slots", "books", "move", "spot")
+	MoveEnd          = load("move_end", "replication", "epoch", "lease", "row", "slots", "books", "move")
+	InventoryPut     = load("inventory_put", "replication", "epoch", "move")
+	InventoryRead    = load("inventory_read")
+	AggregatePrepare = load("aggregate_prepare", "replication", "epoch", "lease", "row", "slots", "books", "move")
+	MoveComplete     = load("move_complete", "replication", "epoch", "lease", "row", "slots", "books", "fence")
+	Page             = load("page")
+	RowsRead         = load("rows_read", "replication", "epoch", "lease")
 )
 
 // All returns every script.
 func All() []Script {
 	return []Script{
-		LeaseAcquire, LeaseRenew, LeaseRelease,
-		NodePublish, NodeRemove, NodeIndex, NodePage,
-		ActorRead, ActorReserve, ActorFinish, ActorDelete,
+		EpochNote,
+		LeaseAcquire,
+		LeaseRenew,
+		LeaseRelease,
+		NodePublish,
+		NodeRemove,
+		NodeIndex,
+		NodePage,
+		ObjectRead,
+		ObjectReserve,
+		ObjectFinish,
+		CreationCancel,
+		FirstRead,
+		FirstAdvance,
 		TerminalRead,
+		ObjectDelete,
+		ObjectFree,
+		ObjectReassert,
+		SpotChange,
+		MoveReserve,
+		MoveCommit,
+		MoveEnd,
+		InventoryPut,
+		InventoryRead,
+		AggregatePrepare,
+		MoveComplete,
+		Page,
+		RowsRead,
 	}
 }
 

@@ -2,7 +2,7 @@
 -- KEYS: change, leases, capacity, then one node for each RID
 -- ARGV: nonce, byte limit, then the RIDs
 -- Returns: reason, change number, count of RIDs done, then for each of them that has
---   a descriptor: encoded descriptor, slots in use, ms left of its lease. The first
+--   a descriptor: encoded descriptor, Actor and Spot slots in use, ms left of its lease. The first
 --   is always done; one that would pass the byte limit is left for another call.
 -- Invariant: changes nothing.
 -- Idempotency key: none needed.
@@ -22,7 +22,9 @@ for i = 4, #KEYS do
       break
     end
     reply[#reply + 1] = node[1]
-    reply[#reply + 1] = text(slots_used(capacity, rid, node[2]))
+    for _, what in ipairs({ 'actors', 'spots' }) do
+      reply[#reply + 1] = text(slots_used(capacity, process(rid, node[2]), what))
+    end
     reply[#reply + 1] = lease_left(leases, rid, node[3], node[2], now)
   end
   done = done + 1

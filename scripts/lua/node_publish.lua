@@ -1,24 +1,14 @@
--- Writes the descriptor of a process.
--- KEYS: node, nodes, change, leases
--- ARGV: nonce, rid, owner, generation, keep ms, revision, role, state, weight,
---   actor limit, mesh, entry spot, encoded descriptor, then the stable types
+-- Writes the descriptor of a process and claims its Entry Spot's id.
+-- KEYS: epoch, node, nodes, change, leases, entries, row of the Entry Spot's id
+-- ARGV: nonce, rid, owner, generation, keep ms, revision, encoded descriptor, Entry Spot,
+--   then fields and values of what target_refusal asks
 -- Returns: reason.
 -- Invariant: the descriptor is that of the RID's valid lease, and its revision never
---   falls within one lifecycle. The fields beside the encoded descriptor are those
---   that actor_reserve checks.
+--   falls within one lifecycle. An Entry Spot's id is one process's and no object's.
 -- Idempotency key: the encoded descriptor.
 
-local node, nodes, change, leases = unpack(KEYS)
-local rid, owner, gen, keep, revision = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local encoded = ARGV[13]
-
--- a < b for decimals without leading zeros.
-local function less(a, b)
-  if #a ~= #b then
-    return #a < #b
-  end
-  return a < b
-end
+local _, node, nodes, change, leases, entries, row = unpack(KEYS)
+local rid, owner, gen, keep, revision, encoded, spot = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), unpack(ARGV, 6, 8)
 
 local refusal = lease_refusal(leases, rid, owner, gen, now_ms())
 if refusal then
@@ -32,15 +22,17 @@ if stored[1] == gen then
     return answer('AlreadyApplied')
   end
 end
-
-redis.call('INCR', change)
-redis.call('DEL', node)
-redis.call('HSET', node, 'lifecycle', gen, 'owner', owner, 'revision', revision, 'role', ARGV[7], 'state', ARGV[8],
-  'weight', ARGV[9], 'actors_max', ARGV[10], 'mesh', ARGV[11], 'spot', ARGV[12], 'encoded', encoded)
-for i = 14, #ARGV do
-  redis.call('HSET', node, 'type:' .. ARGV[i], '1')
+local claimed = spot ~= '' and redis.call('HGET', entries, 'spot:' .. spot)
+if spot ~= '' and ((claimed and claimed ~= process(rid, gen)) or redis.call('EXISTS', row) == 1) then
+  return answer('Exists')
 end
+
+claim_entry(entries, rid, spot, process(rid, gen))
+redis.call('DEL', node)
+redis.call('HSET', node, 'lifecycle', gen, 'owner', owner, 'revision', revision, 'spot', spot, 'encoded', encoded,
+  unpack(ARGV, 9))
 local _, expires = lease_of(leases, rid)
 redis.call('PEXPIREAT', node, text(tonumber(expires) + keep))
 redis.call('ZADD', nodes, 0, rid)
+tell_change(change)
 return answer('Applied')

@@ -1,12 +1,12 @@
 -- Removes the descriptor of a process.
--- KEYS: node, nodes, change
+-- KEYS: epoch, node, nodes, change, entries
 -- ARGV: nonce, rid, owner, generation
 -- Returns: reason.
 -- Invariant: another process's descriptor is left alone. The lease is not asked: a
 --   process whose lease ended may still take its own offer back.
 -- Idempotency key: (owner, generation); a repeat finds Missing or LeaseSuperseded.
 
-local node, nodes, change = unpack(KEYS)
+local _, node, nodes, change, entries = unpack(KEYS)
 local rid, owner, gen = ARGV[2], ARGV[3], ARGV[4]
 
 local stored = redis.call('HMGET', node, 'lifecycle', 'owner')
@@ -17,5 +17,5 @@ if stored[1] ~= gen or stored[2] ~= owner then
   return answer('LeaseSuperseded')
 end
 
-drop_node(node, nodes, change, rid)
+drop_node(node, nodes, change, entries, rid)
 return answer('Applied')

@@ -20,10 +20,13 @@ type answer struct {
 	err         error
 }
 
-// newAnswer reads the reason, which every answer begins with.
+// newAnswer reads the reason, which every answer begins with; it is 0 for unnoted.
 func newAnswer(script, key string, words []string) (*answer, error) {
 	a := &answer{script: script, key: key, words: words}
 	word := a.word()
+	if word == unnoted {
+		return a, nil
+	}
 	reason, known := store.ParseReason(word)
 	if !known {
 		a.fail("reason", word)
@@ -70,7 +73,7 @@ func (a *answer) millis(what string) time.Duration {
 	return time.Duration(a.number(what, 1<<53)) * time.Millisecond
 }
 
-func (a *answer) hash(what string) (h [32]byte) {
+func (a *answer) hash(what string) (h store.Digest) {
 	word := a.word()
 	if n, err := hex.Decode(h[:], []byte(word[:min(len(word), 64)])); a.err == nil && (err != nil || n != 32 || len(word) != 64) {
 		a.fail(what, word)
@@ -78,24 +81,18 @@ func (a *answer) hash(what string) (h [32]byte) {
 	return h
 }
 
-// operation reads what the function of that name wrote.
-func (a *answer) operation() (op store.OperationKey) {
-	word := a.word()
-	if a.err != nil {
-		return op
-	}
+// parseOperation reads what the function operation wrote.
+func parseOperation(word string) (op store.OperationKey, ok bool) {
 	parts := strings.Split(word, ":")
 	if len(parts) != 3 || len(parts[2]) != 32 {
-		a.fail("operation", word)
-		return op
+		return op, false
 	}
 	lifecycle, err := strconv.ParseUint(parts[1], 10, 63)
 	if _, err2 := hex.Decode(op.Op[:], []byte(parts[2])); err != nil || err2 != nil {
-		a.fail("operation", word)
-		return store.OperationKey{}
+		return store.OperationKey{}, false
 	}
 	op.SourceRID, op.SourceLifecycle = parts[0], store.LeaseGen(lifecycle)
-	return op
+	return op, true
 }
 
 // end returns the error of the answer, also if words are left over.

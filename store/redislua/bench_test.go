@@ -21,7 +21,7 @@ func BenchmarkReadActor(b *testing.B) {
 		ctx := b.Context()
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, found, err := s.ReadActor(ctx, "player-1"); err != nil || !found {
+			if _, found, err := s.Read(ctx, "player-1"); err != nil || !found {
 				b.Fatal(found, err)
 			}
 		}
@@ -36,7 +36,7 @@ func BenchmarkReadActorParallel(b *testing.B) {
 		b.SetParallelism(8)
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if _, found, err := s.ReadActor(ctx, "player-1"); err != nil || !found {
+				if _, found, err := s.Read(ctx, "player-1"); err != nil || !found {
 					b.Error(found, err)
 				}
 			}
@@ -53,15 +53,15 @@ func BenchmarkReserveFinishDelete(b *testing.B) {
 		for b.Loop() {
 			n++
 			r := s.request("player-" + strconv.Itoa(n))
-			c, err := s.ReserveActor(ctx, r)
+			c, err := s.Reserve(ctx, r)
 			if err != nil || c.Reason != store.Applied {
 				b.Fatal(c.Reason, err)
 			}
-			c, err = s.FinishActor(ctx, store.Finish{Fence: fence(c.Record), Op: r.Op, Result: store.Created})
+			c, err = s.Finish(ctx, store.Finish{Fence: fence(c.Record), Op: r.Op, Result: store.Created})
 			if err != nil || c.Reason != store.Applied {
 				b.Fatal(c.Reason, err)
 			}
-			c, err = s.DeleteActor(ctx, fence(c.Record), newOp())
+			c, err = s.Delete(ctx, fence(c.Record), newOp())
 			if err != nil || c.Reason != store.Applied {
 				b.Fatal(c.Reason, err)
 			}

@@ -12,12 +12,29 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/zlnode/zlnode/scripts/lua"
+	"github.com/zlnode/zlnode/store"
 )
 
 // run executes the script and returns its answer. It returns ErrUnavailable or
 // ErrUnknown, or ErrCorrupt for an answer that is none. args are strings: they may
-// be read until the call's end, which can come after run has returned.
+// be read until the call's end, which can come after run has returned. If the server's
+// history is a new one, it is noted and the script, which did nothing, runs again.
 func (s *Store) run(ctx context.Context, script lua.Script, keys []string, args ...string) (*answer, error) {
+	for range noteTriesMax {
+		a, err := s.once(ctx, script, keys, args...)
+		if err != nil || a.reason != 0 {
+			return a, err
+		}
+		if _, err := s.noteEpoch(ctx, ""); err != nil {
+			return nil, unavailable(err) // nothing of the script was done
+		}
+	}
+	return nil, fmt.Errorf("%w: Redis at %s changes its history again and again", store.ErrUnavailable, s.server.name)
+}
+
+// once executes the script. The answer's reason is 0 if it found a history that is not
+// noted.
+func (s *Store) once(ctx context.Context, script lua.Script, keys []string, args ...string) (*answer, error) {
 	if s.prepare != nil {
 		script = s.prepare(script)
 	}
@@ -31,9 +48,17 @@ func (s *Store) run(ctx context.Context, script lua.Script, keys []string, args 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s of %s in Redis at %s: %w", c.meaning(err), script.Name, keys[0], s.server.name, err)
+		return nil, fmt.Errorf("%w: %s of %s in Redis at %s: %w", c.meaning(err), script.Name, s.subject(keys), s.server.name, err)
 	}
-	return newAnswer(script.Name, keys[0], words)
+	return newAnswer(script.Name, s.subject(keys), words)
+}
+
+// subject is the key that a call is about, for messages: its first, but for the epoch.
+func (s *Store) subject(keys []string) string {
+	if keys[0] == s.keys.epoch && len(keys) > 1 {
+		return keys[1]
+	}
+	return keys[0]
 }
 
 // attempt runs f with a client and waits for it, at most until ctx or the Store's

@@ -50,3 +50,12 @@ func refused(reply string) bool {
 	}
 	return strings.Contains(reply, "Script killed by user") // possible only before the first write
 }
+
+// unavailable turns an error of a call that only prepared another one into that one's:
+// what the caller asked for was not done.
+func unavailable(err error) error {
+	if errors.Is(err, store.ErrUnknown) {
+		return fmt.Errorf("%w: the epoch was not noted: %v", store.ErrUnavailable, err)
+	}
+	return err
+}

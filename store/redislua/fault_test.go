@@ -37,7 +37,7 @@ func TestLateAnswerIsUnknownAndTheOperationApplied(t *testing.T) {
 					cancel()
 				}()
 			}
-			_, err := s.ReserveActor(ctx, r)
+			_, err := s.Reserve(ctx, r)
 			cancel()
 			if !errors.Is(err, store.ErrUnknown) || errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("%s: error is %v; want ErrUnknown", name, err)
@@ -46,7 +46,7 @@ func TestLateAnswerIsUnknownAndTheOperationApplied(t *testing.T) {
 
 			// The next calls get their own answers, and the operation is known by its id.
 			until(t, "the reservation to arrive", func() bool {
-				a, found, err := s.ReadActor(within(t), r.ID)
+				a, found, err := s.Read(within(t), r.ID)
 				if err != nil || found && (a.ID != r.ID || a.Create.Op != r.Op) {
 					t.Fatalf("%s: read %+v, %v; want the reservation that got no answer", name, a, err)
 				}
@@ -78,14 +78,14 @@ func TestLostConnectionIsUnknownAndNothingIsRepeated(t *testing.T) {
 				p.cut()
 				p.release()
 			}()
-			if _, err := s.ReserveActor(within(t), r); !errors.Is(err, store.ErrUnknown) {
+			if _, err := s.Reserve(within(t), r); !errors.Is(err, store.ErrUnknown) {
 				t.Errorf("error is %v; want ErrUnknown", err)
 			}
 			if sent := p.scriptsSeen() - before; sent != 1 {
 				t.Errorf("sent %d times", sent)
 			}
 			until(t, "the reservation to be known", func() bool {
-				_, found, err := s.ReadActor(within(t), r.ID)
+				_, found, err := s.Read(within(t), r.ID)
 				return err == nil && found
 			})
 			s.reserve(r, store.AlreadyApplied)
@@ -107,7 +107,7 @@ func TestGivenUpCallsAreSentOrNot(t *testing.T) {
 		errs := make([]error, callers)
 		var wg sync.WaitGroup
 		for i := range callers {
-			wg.Go(func() { _, errs[i] = s.ReserveActor(ctx, s.request(fmt.Sprintf("player-%d", i))) })
+			wg.Go(func() { _, errs[i] = s.Reserve(ctx, s.request(fmt.Sprintf("player-%d", i))) })
 		}
 		p.waitForScripts(before + pool)
 		cancel()
@@ -119,7 +119,7 @@ func TestGivenUpCallsAreSentOrNot(t *testing.T) {
 		raw := rawClient(t, url)
 		unknown := 0
 		for i, err := range errs {
-			found := raw.Exists(within(t), s.keys.actor(fmt.Sprintf("player-%d", i))).Val() != 0
+			found := raw.Exists(within(t), s.keys.object(fmt.Sprintf("player-%d", i))).Val() != 0
 			switch {
 			case errors.Is(err, store.ErrUnknown):
 				unknown++
@@ -139,7 +139,7 @@ func TestAnswerOfAnotherCallIsNotTaken(t *testing.T) {
 	s := newScene(t, openStore(t, p.url()))
 	s.create("player-1")
 	read := func(id string) (bool, error) {
-		_, found, err := s.ReadActor(within(t), id)
+		_, found, err := s.Read(within(t), id)
 		return found, err
 	}
 	if _, err := read("player-1"); err != nil { // from here on the server has the scripts
@@ -159,7 +159,7 @@ func TestAnswerOfAnotherCallIsNotTaken(t *testing.T) {
 	if _, err := read("player-1"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.ReserveActor(within(t), s.request("player-2"))
+	_, err := s.Reserve(within(t), s.request("player-2"))
 	if !errors.Is(err, store.ErrUnknown) || !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("with the answer of the call before: %v; want ErrUnknown and ErrCorrupt", err)
 	}
@@ -175,7 +175,7 @@ func TestStoppedServerIsUnavailableUntilItIsBack(t *testing.T) {
 		s := newScene(t, openStore(t, p.url(), func(o *Options) { o.PoolSize = 3 }))
 		p.stop()
 		for range 20 { // more than go-redis needs to stop dialling for each call
-			if _, err := s.ReserveActor(within(t), s.request("player-1")); !errors.Is(err, store.ErrUnavailable) {
+			if _, err := s.Reserve(within(t), s.request("player-1")); !errors.Is(err, store.ErrUnavailable) {
 				t.Fatalf("error is %v; want ErrUnavailable", err)
 			}
 		}
@@ -183,7 +183,7 @@ func TestStoppedServerIsUnavailableUntilItIsBack(t *testing.T) {
 		ctx, cancel := context.WithTimeout(within(t), 5*time.Second)
 		defer cancel()
 		for {
-			if _, _, err := s.ReadActor(ctx, "player-1"); err == nil {
+			if _, _, err := s.Read(ctx, "player-1"); err == nil {
 				break
 			}
 			if ctx.Err() != nil {
@@ -202,7 +202,7 @@ func TestCloseEndsCallsUnderWay(t *testing.T) {
 	p.hold()
 	done := make(chan error)
 	go func() {
-		_, err := s.ReserveActor(within(t), s.request("player-1"))
+		_, err := s.Reserve(within(t), s.request("player-1"))
 		done <- err
 	}()
 	p.waitForScripts(before + 1)
@@ -236,12 +236,12 @@ func TestRefusalsOfTheServerChangeNothing(t *testing.T) {
 		"ERR value is not an integer or out of range script: 0123, on @user_script:12.": store.ErrCorrupt,
 	} {
 		e.server.SetError(reply)
-		_, err := s.ReserveActor(within(t), s.request("player-1"))
+		_, err := s.Reserve(within(t), s.request("player-1"))
 		e.server.SetError("")
 		if !errors.Is(err, want) || errors.Is(err, store.ErrUnknown) {
 			t.Errorf("%q gives %v; want %v", reply, err, want)
 		}
-		if _, found, err := s.ReadActor(within(t), "player-1"); err != nil || found {
+		if _, found, err := s.Read(within(t), "player-1"); err != nil || found {
 			t.Errorf("after %q: row there %v, %v", reply, found, err)
 		}
 	}

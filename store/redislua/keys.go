@@ -12,9 +12,10 @@ import (
 type keys struct {
 	prefix string
 
-	leases, leaseEnds                           string
-	nodes, change                               string
-	capacity, reserved, owned                   string
+	epoch                                       string
+	leases, leaseEnds, freed                    string
+	nodes, entries, change                      string
+	capacity, reserved, owned, objects          string
 	leaseCounter, objectCounter, versionCounter string
 }
 
@@ -22,33 +23,51 @@ func newKeys(namespace string) keys {
 	p := "{zl:" + namespace + "}:"
 	return keys{
 		prefix:         p,
+		epoch:          p + "epoch",
 		leases:         p + "leases",
 		leaseEnds:      p + "lease-ends",
+		freed:          p + "freed",
 		nodes:          p + "nodes",
+		entries:        p + "entries",
 		change:         p + "change",
 		capacity:       p + "capacity",
 		reserved:       p + "reserved",
 		owned:          p + "owned",
+		objects:        p + "objects",
 		leaseCounter:   p + "counter:lease",
 		objectCounter:  p + "counter:object",
 		versionCounter: p + "counter:version",
 	}
 }
 
-func (k *keys) node(rid string) string   { return k.prefix + "node:" + rid }
-func (k *keys) actor(id string) string   { return k.prefix + "actor:" + escape(id) }
-func (k *keys) request(id string) string { return k.prefix + "request:" + escape(id) }
+func (k *keys) node(rid string) string     { return k.prefix + "node:" + rid }
+func (k *keys) object(id string) string    { return k.prefix + "object:" + escape(id) }
+func (k *keys) request(id string) string   { return k.prefix + "request:" + escape(id) }
+func (k *keys) first(id string) string     { return k.prefix + "first:" + escape(id) }
+func (k *keys) members(id string) string   { return k.prefix + "members:" + escape(id) }
+func (k *keys) pending(id string) string   { return k.prefix + "pending:" + escape(id) }
+func (k *keys) inventory(id string) string { return k.prefix + "inventory:" + escape(id) }
+
+// spot names the keys of a Spot: its row, its members and its pending ones. "" is no
+// Spot, whose keys nothing writes.
+func (k *keys) spot(id string) []string { return []string{k.object(id), k.members(id), k.pending(id)} }
 
 func (k *keys) terminal(op store.OperationKey) string { return k.prefix + "terminal:" + operation(op) }
 
-func (k *keys) deletion(op store.OpID) string {
-	return k.prefix + "deletion:" + hex.EncodeToString(op[:])
-}
+func (k *keys) deletion(op store.OpID) string { return k.prefix + "deletion:" + hexOf(op) }
 
 // operation is how an operation stands in records and keys: RID:lifecycle:id.
 // None of the three can hold a colon.
 func operation(op store.OperationKey) string {
-	return op.SourceRID + ":" + decimal(op.SourceLifecycle) + ":" + hex.EncodeToString(op.Op[:])
+	return op.SourceRID + ":" + decimal(op.SourceLifecycle) + ":" + hexOf(op.Op)
+}
+
+// process is how a process stands in records: RID:lifecycle.
+func process(rid string, lifecycle store.LeaseGen) string { return rid + ":" + decimal(lifecycle) }
+
+func hexOf[B ~[16]byte](id B) string {
+	b := [16]byte(id)
+	return hex.EncodeToString(b[:])
 }
 
 // escape makes an id part of a key: bytes outside [A-Za-z0-9._-] turn into %XX, so

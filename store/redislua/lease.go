@@ -27,7 +27,7 @@ func (s *Store) AcquireLease(ctx context.Context, rid, ownerID string, ttl time.
 	}
 	k := &s.keys
 	a, err := s.run(ctx, lua.LeaseAcquire,
-		[]string{k.leases, k.leaseEnds, k.leaseCounter, k.node(rid), k.nodes, k.change},
+		[]string{k.epoch, k.leases, k.leaseEnds, k.leaseCounter, k.node(rid), k.nodes, k.change, k.entries, k.freed},
 		rid, ownerID, millis(ttl), millis(keepDead), strconv.Itoa(pruneCount))
 	if err != nil {
 		return store.LeaseResult{}, err
@@ -41,7 +41,7 @@ func (s *Store) RenewLease(ctx context.Context, l store.Lease, ttl time.Duration
 		return store.LeaseResult{}, err
 	}
 	k := &s.keys
-	a, err := s.run(ctx, lua.LeaseRenew, []string{k.leases, k.leaseEnds, k.node(l.RID)},
+	a, err := s.run(ctx, lua.LeaseRenew, []string{k.epoch, k.leases, k.leaseEnds, k.node(l.RID), k.freed},
 		l.RID, l.OwnerID, decimal(l.Gen), millis(ttl), millis(keepDead))
 	if err != nil {
 		return store.LeaseResult{}, err
@@ -55,7 +55,7 @@ func (s *Store) ReleaseLease(ctx context.Context, l store.Lease) (store.Reason, 
 		return 0, err
 	}
 	k := &s.keys
-	a, err := s.run(ctx, lua.LeaseRelease, []string{k.leases, k.leaseEnds, k.node(l.RID), k.nodes, k.change},
+	a, err := s.run(ctx, lua.LeaseRelease, []string{k.epoch, k.leases, k.leaseEnds, k.node(l.RID), k.nodes, k.change, k.entries, k.freed},
 		l.RID, l.OwnerID, decimal(l.Gen))
 	if err != nil {
 		return 0, err
@@ -65,10 +65,11 @@ func (s *Store) ReleaseLease(ctx context.Context, l store.Lease) (store.Reason, 
 
 // lease reads generation, owner and time left, if the answer has them.
 func (a *answer) lease(rid string) (store.LeaseResult, error) {
-	r := store.LeaseResult{Reason: a.reason}
+	r := store.LeaseResult{Reason: a.reason, Epoch: store.Epoch(a.gen("epoch"))}
 	if a.more() {
 		gen := store.LeaseGen(a.gen("lease generation"))
 		r.Lease = store.Lease{RID: rid, Gen: gen, OwnerID: a.word(), Remaining: a.millis("time left")}
+		r.Freed = a.number("count of freed rows", store.GenMax)
 	}
 	return r, a.end()
 }

@@ -110,7 +110,7 @@ func onBoth(t *testing.T, test func(t *testing.T, url string)) {
 // openStore opens a Store on a namespace of its own.
 func openStore(t testing.TB, url string, edit ...func(*Options)) *Store {
 	t.Helper()
-	o := Options{URL: url, Namespace: namespaces + randomHex(), PoolSize: 20, Timeout: stepMax}
+	o := Options{URL: url, Namespace: namespaces + randomHex(), PoolSize: 20, Timeout: stepMax, RecoveryHold: -1}
 	for _, e := range edit {
 		e(&o)
 	}

@@ -14,7 +14,7 @@ import (
 // page bounds what Redis gathers of a list in one go, while all others wait.
 type page struct{ nodes, bytes int }
 
-var pageMax = page{nodes: 1000, bytes: 4 << 20}
+var pageMax = page{nodes: store.PageMax, bytes: store.PageBytesMax}
 
 const (
 	// listTriesMax bounds how often a list starts over because it changed meanwhile.
@@ -37,16 +37,28 @@ func (s *Store) PublishNode(ctx context.Context, l store.Lease, d store.Descript
 			store.ErrInvalid, d.RID, len(encoded), store.DescriptorBytesMax)
 	}
 	k := &s.keys
-	args := append([]string{
-		l.RID, l.OwnerID, decimal(l.Gen), millis(keepDead), decimal(d.Revision),
-		strconv.Itoa(int(d.Role)), strconv.Itoa(int(d.State)), strconv.Itoa(d.Weight), strconv.Itoa(d.MaxActors),
-		d.Mesh, d.EntrySpotID, string(encoded),
-	}, d.ActorTypes...)
-	a, err := s.run(ctx, lua.NodePublish, []string{k.node(l.RID), k.nodes, k.change, k.leases}, args...)
+	args := []string{l.RID, l.OwnerID, decimal(l.Gen), millis(keepDead), decimal(d.Revision), string(encoded), d.EntrySpotID}
+	a, err := s.run(ctx, lua.NodePublish,
+		[]string{k.epoch, k.node(l.RID), k.nodes, k.change, k.leases, k.entries, k.object(d.EntrySpotID)}, append(args, offers(&d)...)...)
 	if err != nil {
 		return 0, err
 	}
 	return a.reason, a.end()
+}
+
+// offers is what scripts ask of a descriptor, field by field.
+func offers(d *store.Descriptor) []string {
+	words := []string{
+		"role", strconv.Itoa(int(d.Role)), "state", strconv.Itoa(int(d.State)), "weight", strconv.Itoa(d.Weight), "mesh", d.Mesh,
+		"max:actors", strconv.Itoa(d.MaxActors), "max:spots", strconv.Itoa(d.MaxSpots),
+	}
+	for _, t := range d.ActorTypes {
+		words = append(words, "offer:"+kind(store.Actor)+":"+t, "1")
+	}
+	for _, t := range d.SpotTypes {
+		words = append(words, "offer:"+kind(t.Kind)+":"+t.Type, "1", "max:type:"+kind(t.Kind)+":"+t.Type, strconv.Itoa(t.Max))
+	}
+	return words
 }
 
 // RemoveNode implements store.Store.
@@ -55,7 +67,7 @@ func (s *Store) RemoveNode(ctx context.Context, l store.Lease) (store.Reason, er
 		return 0, err
 	}
 	k := &s.keys
-	a, err := s.run(ctx, lua.NodeRemove, []string{k.node(l.RID), k.nodes, k.change}, l.RID, l.OwnerID, decimal(l.Gen))
+	a, err := s.run(ctx, lua.NodeRemove, []string{k.epoch, k.node(l.RID), k.nodes, k.change, k.entries}, l.RID, l.OwnerID, decimal(l.Gen))
 	if err != nil {
 		return 0, err
 	}
@@ -143,7 +155,8 @@ func (s *Store) nodePage(ctx context.Context, rids []string) (change uint64, don
 		if err := json.Unmarshal([]byte(encoded), &d); err != nil {
 			a.fail("descriptor", encoded)
 		}
-		d.Actors = int(a.number("count of slots", math.MaxInt32))
+		d.Actors = int(a.number("count of Actors", math.MaxInt32))
+		d.Spots = int(a.number("count of Spots", math.MaxInt32))
 		d.LeaseLeft = a.millis("time left")
 		nodes = append(nodes, d)
 	}

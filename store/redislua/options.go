@@ -43,6 +43,12 @@ type Options struct {
 	// sending and the answer. Default 3 s. A lease must be renewed before its end
 	// also by a call that takes this long: keep it well under a third of the TTL.
 	Timeout time.Duration
+	// RecoveryHold is how long nothing new is created after the namespace was found
+	// empty, or after a failover: until then, processes may act whose leases and rows
+	// were lost. It must be at least the lease TTL and fencing margin of the world's
+	// nodes. Default 20 s. Negative: none, for a namespace that nobody can have used
+	// before, like a random one.
+	RecoveryHold time.Duration
 }
 
 const (
@@ -50,6 +56,8 @@ const (
 	defaultDialTimeout = time.Second
 	defaultTimeout     = 3 * time.Second
 	connsPerCPU        = 10
+
+	defaultRecoveryHold = 20 * time.Second
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -64,6 +72,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
+	}
+	switch {
+	case o.RecoveryHold == 0:
+		o.RecoveryHold = defaultRecoveryHold
+	case o.RecoveryHold < 0:
+		o.RecoveryHold = 0
 	}
 	if o.PoolSize < 0 || o.DialTimeout < 0 || o.Timeout < 0 {
 		return o, fmt.Errorf("%w: pool size %d, dial timeout %v, timeout %v: none may be negative",

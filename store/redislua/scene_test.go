@@ -43,18 +43,19 @@ func describe(l store.Lease) store.Descriptor {
 // request is a reservation at the node under a new operation.
 func (s *scene) request(id string) store.Reserve {
 	return store.Reserve{
-		ID: id, Type: "player", Op: store.OperationKey{SourceRID: s.lease.RID, SourceLifecycle: s.lease.Gen, Op: newOp()},
+		Kind: store.Actor,
+		ID:   id, Type: "player", Op: store.OperationKey{SourceRID: s.lease.RID, SourceLifecycle: s.lease.Gen, Op: newOp()},
 		TargetRID: s.lease.RID, TargetLifecycle: s.lease.Gen, Request: []byte("request"), Timeout: 5 * time.Second,
 	}
 }
 
 func fence(a store.Authority) store.Fence {
-	return store.Fence{ID: a.ID, ObjectGen: a.ObjectGen, Version: a.Version, OwnerID: a.OwnerID, LeaseGen: a.LeaseGen}
+	return store.FenceOf(&a)
 }
 
 func (s *scene) reserve(r store.Reserve, want store.Reason) store.Authority {
 	s.t.Helper()
-	c, err := s.ReserveActor(within(s.t), r)
+	c, err := s.Reserve(within(s.t), r)
 	if err != nil || c.Reason != want {
 		s.t.Fatalf("ReserveActor(%q) = %+v, %v; want %v", r.ID, c, err, want)
 	}
@@ -63,7 +64,7 @@ func (s *scene) reserve(r store.Reserve, want store.Reason) store.Authority {
 
 func (s *scene) finish(a store.Authority, op store.OperationKey, result store.Result, want store.Reason) store.Authority {
 	s.t.Helper()
-	c, err := s.FinishActor(within(s.t), store.Finish{Fence: fence(a), Op: op, Result: result, Reply: []byte("reply")})
+	c, err := s.Finish(within(s.t), store.Finish{Fence: fence(a), Op: op, Result: result, Reply: []byte("reply")})
 	if err != nil || c.Reason != want {
 		s.t.Fatalf("FinishActor(%q) = %+v, %v; want %v", a.ID, c, err, want)
 	}

@@ -34,7 +34,7 @@ func TestScriptsAreLoadedAgainWhenTheServerForgotThem(t *testing.T) {
 		if l, err := s.ListNodes(within(t), 0); err != nil || len(l.Nodes) != 1 {
 			t.Errorf("ListNodes = %+v, %v", l, err)
 		}
-		if c, err := s.DeleteActor(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
+		if c, err := s.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
 			t.Errorf("DeleteActor = %+v, %v", c, err)
 		}
 	})
@@ -98,7 +98,7 @@ func TestGenerationsEndAtTheirLimitAndChangeNothing(t *testing.T) {
 			if got := raw.Get(within(t), counter).Val(); got != limit {
 				t.Errorf("%s moved to %s", counter, got)
 			}
-			audit(t, raw, k)
+			audit(t, s.Store)
 			set(counter, "9223372036854775800")
 		}
 
@@ -121,12 +121,12 @@ func TestGenerationsEndAtTheirLimitAndChangeNothing(t *testing.T) {
 		near.LeaseGen--
 		s.finish(near, r.Op, store.Created, store.OwnerConflict)
 		s.finish(a, r.Op, store.Created, store.Exhausted)
-		if got, found, err := s.ReadActor(within(t), "player-1"); err != nil || !found || got.State != store.Creating || got.Version != a.Version {
+		if got, found, err := s.Read(within(t), "player-1"); err != nil || !found || got.State != store.Creating || got.Version != a.Version {
 			t.Errorf("after Exhausted the row reads %+v, %v, %v", got, found, err)
 		}
-		audit(t, raw, k)
+		audit(t, s.Store)
 		s.finish(a, r.Op, store.Rejected, store.Applied)
-		audit(t, raw, k)
+		audit(t, s.Store)
 	})
 }
 
@@ -134,18 +134,18 @@ func TestNamespacesShareNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		one, two := newScene(t, openStore(t, url)), newScene(t, openStore(t, url))
 		a, op := one.create("player-1")
-		if _, found, err := two.ReadActor(within(t), "player-1"); err != nil || found {
+		if _, found, err := two.Read(within(t), "player-1"); err != nil || found {
 			t.Errorf("the other namespace sees the row: %v, %v", found, err)
 		}
 		if _, found, err := two.ReadTerminal(within(t), op); err != nil || found {
 			t.Errorf("the other namespace sees the terminal record: %v, %v", found, err)
 		}
-		if c, err := two.DeleteActor(within(t), fence(a), newOp()); err != nil || c.Reason != store.Missing {
+		if c, err := two.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Missing {
 			t.Errorf("DeleteActor in the other namespace = %+v, %v", c, err)
 		}
-		b, _ := two.create("player-1")
-		if b.ObjectGen != a.ObjectGen {
-			t.Errorf("first generations are %d and %d; want counters of their own", a.ObjectGen, b.ObjectGen)
+		two.create("player-1")
+		if c, err := one.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
+			t.Errorf("Delete after the other namespace's creation = %+v, %v", c, err)
 		}
 	})
 }
@@ -157,11 +157,11 @@ func TestRecordsThatNoScriptWroteAreCorrupt(t *testing.T) {
 		k := &s.keys
 		read := func(what string) {
 			t.Helper()
-			if a, found, err := s.ReadActor(within(t), "player-1"); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "actor:player-1") {
+			if a, found, err := s.Read(within(t), "player-1"); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "object:player-1") {
 				t.Errorf("%s: read %+v, %v, %v; want ErrCorrupt that names the row", what, a, found, err)
 			}
 		}
-		key := k.actor("player-1")
+		key := k.object("player-1")
 		for field, value := range map[string]string{
 			"object_gen": "0x1", "version": "9223372036854775808", "state": "3", "deadline": "soon", "hash": "00", "op": "node-a:1:00",
 		} {
@@ -179,7 +179,7 @@ func TestRecordsThatNoScriptWroteAreCorrupt(t *testing.T) {
 		raw.Del(within(t), key)
 		raw.Set(within(t), key, "a string", 0)
 		read("another kind of key")
-		if c, err := s.ReserveActor(within(t), s.request("player-1")); !errors.Is(err, store.ErrCorrupt) {
+		if c, err := s.Reserve(within(t), s.request("player-1")); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("ReserveActor = %+v, %v; want ErrCorrupt", c, err)
 		}
 		raw.HSet(within(t), k.node("node-a"), "encoded", "{")
@@ -248,7 +248,7 @@ func TestPageOfAListTakesAtLeastOneNodeAndNoByteTooMany(t *testing.T) {
 func TestClusterClientDoesEveryOperation(t *testing.T) {
 	s := newScene(t, openStore(t, embeddedRedis(t).URL()+"?cluster=true"))
 	a, op := s.create("player-1")
-	if got, found, err := s.ReadActor(within(t), "player-1"); err != nil || !found || got.Version != a.Version {
+	if got, found, err := s.Read(within(t), "player-1"); err != nil || !found || got.Version != a.Version {
 		t.Errorf("ReadActor = %+v, %v, %v", got, found, err)
 	}
 	if got, found, err := s.ReadTerminal(within(t), op); err != nil || !found || got.Result != store.Created {
@@ -257,7 +257,7 @@ func TestClusterClientDoesEveryOperation(t *testing.T) {
 	if l, err := s.ListNodes(within(t), 0); err != nil || len(l.Nodes) != 1 || l.Nodes[0].Actors != 1 {
 		t.Errorf("ListNodes = %+v, %v", l, err)
 	}
-	if c, err := s.DeleteActor(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
+	if c, err := s.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
 		t.Errorf("DeleteActor = %+v, %v", c, err)
 	}
 	if r, err := s.RenewLease(within(t), s.lease, time.Hour); err != nil || r.Reason != store.Applied {

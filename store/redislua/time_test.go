@@ -25,7 +25,7 @@ func TestLeasesEndByTheStoresClock(t *testing.T) {
 	}
 	left := func() time.Duration {
 		t.Helper()
-		got, _, err := s.ReadActor(within(t), a.ID)
+		got, _, err := s.Read(within(t), a.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestTerminalKeysExpireByThemselves(t *testing.T) {
 			t.Errorf("terminal key lives %v; want close to %v", ttl, want)
 		}
 		deletion := newOp()
-		if c, err := s.DeleteActor(within(t), fence(a), deletion); err != nil || c.Reason != store.Applied {
+		if c, err := s.Delete(within(t), fence(a), deletion); err != nil || c.Reason != store.Applied {
 			t.Fatalf("DeleteActor = %+v, %v", c, err)
 		}
 		if ttl := raw.PTTL(within(t), s.keys.deletion(deletion)).Val(); ttl <= store.TerminalRetention-stepMax || ttl > store.TerminalRetention {

@@ -14,7 +14,7 @@ var callCases = []testCase{
 		p := w.server("node-a")
 		ctx, cancel := context.WithCancel(w.ctx())
 		cancel()
-		_, err := w.s.ReserveActor(ctx, request("player-1", p))
+		_, err := w.s.Reserve(ctx, request("player-1", p))
 		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 			w.t.Errorf("error is %v; want ErrUnavailable, for it was not sent, and context.Canceled", err)
 		}
@@ -31,7 +31,7 @@ var callCases = []testCase{
 		if err := w.s.Close(); err != nil {
 			w.t.Errorf("second Close: %v", err)
 		}
-		_, _, err := w.s.ReadActor(w.ctx(), "player-1")
+		_, _, err := w.s.Read(w.ctx(), "player-1")
 		if !errors.Is(err, store.ErrUnavailable) {
 			w.t.Errorf("ReadActor after Close: %v; want ErrUnavailable", err)
 		}
@@ -60,7 +60,7 @@ var callCases = []testCase{
 		} {
 			r := good
 			edit(&r)
-			if _, err := w.s.ReserveActor(w.ctx(), r); !errors.Is(err, store.ErrInvalid) {
+			if _, err := w.s.Reserve(w.ctx(), r); !errors.Is(err, store.ErrInvalid) {
 				w.t.Errorf("%s: error is %v; want ErrInvalid", name, err)
 			}
 		}
@@ -76,12 +76,12 @@ var callCases = []testCase{
 		} {
 			f := finish
 			edit(&f)
-			if _, err := w.s.FinishActor(w.ctx(), f); !errors.Is(err, store.ErrInvalid) {
+			if _, err := w.s.Finish(w.ctx(), f); !errors.Is(err, store.ErrInvalid) {
 				w.t.Errorf("%s: error is %v; want ErrInvalid", name, err)
 			}
 		}
-		w.wantInvalid(func() error { _, err := w.s.DeleteActor(w.ctx(), fence(a), store.OpID{}); return err })
-		w.wantInvalid(func() error { _, _, err := w.s.ReadActor(w.ctx(), ""); return err })
+		w.wantInvalid(func() error { _, err := w.s.Delete(w.ctx(), fence(a), store.OpID{}); return err })
+		w.wantInvalid(func() error { _, _, err := w.s.Read(w.ctx(), ""); return err })
 		w.wantInvalid(func() error { _, _, err := w.s.ReadTerminal(w.ctx(), store.OperationKey{}); return err })
 		for name, edit := range map[string]func(*store.Descriptor){
 			"another RID":       func(d *store.Descriptor) { d.RID = "node-b" },

@@ -58,7 +58,7 @@ var finishCases = []testCase{
 		r := request("player-1", p)
 		a := w.reserve(r, store.Applied)
 		reply := bytes.Repeat([]byte{0, 1, 0xfe, '\n'}, store.PayloadBytesMax/4)
-		c, err := w.s.FinishActor(w.ctx(), store.Finish{Fence: fence(a), Op: r.Op, Result: store.Rejected, Reply: reply})
+		c, err := w.s.Finish(w.ctx(), store.Finish{Fence: fence(a), Op: r.Op, Result: store.Rejected, Reply: reply})
 		if err != nil || c.Reason != store.Applied {
 			w.t.Fatalf("FinishActor = %+v, %v", c, err)
 		}

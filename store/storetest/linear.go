@@ -142,7 +142,7 @@ func linearizable(w *world) {
 			op := mine + random.IntN(64/callers)
 			s := step{kind: "read"}
 			do := func() (store.Change, error) {
-				a, found, err := w.s.ReadActor(w.ctx(), "player-1")
+				a, found, err := w.s.Read(w.ctx(), "player-1")
 				return store.Change{Record: a, Found: found}, err
 			}
 			switch n := random.IntN(10); {
@@ -151,17 +151,17 @@ func linearizable(w *world) {
 				do = func() (store.Change, error) {
 					r := request("player-1", p)
 					r.Op = key(op)
-					return w.s.ReserveActor(w.ctx(), r)
+					return w.s.Reserve(w.ctx(), r)
 				}
 			case n < 7 && last.ObjectGen != 0:
 				s = step{"finish", lastOp, last.ObjectGen, last.Version, store.Result(1 + random.IntN(3))}
 				do = func() (store.Change, error) {
-					return w.s.FinishActor(w.ctx(), store.Finish{Fence: fence(last), Op: key(s.op), Result: s.result})
+					return w.s.Finish(w.ctx(), store.Finish{Fence: fence(last), Op: key(s.op), Result: s.result})
 				}
 			case n < 8 && last.ObjectGen != 0:
 				// One deletion for each incarnation, whoever sends it and how often.
 				s = step{kind: "delete", op: lastOp, gen: last.ObjectGen, ver: last.Version}
-				do = func() (store.Change, error) { return w.s.DeleteActor(w.ctx(), fence(last), deletes[lastOp]) }
+				do = func() (store.Change, error) { return w.s.Delete(w.ctx(), fence(last), deletes[lastOp]) }
 			}
 			call := time.Since(begin)
 			c, err := do()

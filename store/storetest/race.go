@@ -49,7 +49,7 @@ func (w *world) getOrCreate(id string, p process, factory func() store.Result) (
 	ctx := w.ctx()
 	for ctx.Err() == nil {
 		r := request(id, p)
-		c, err := w.s.ReserveActor(ctx, r)
+		c, err := w.s.Reserve(ctx, r)
 		switch {
 		case err != nil:
 			return "", err
@@ -61,7 +61,7 @@ func (w *world) getOrCreate(id string, p process, factory func() store.Result) (
 			return "", fmt.Errorf("ReserveActor gave %v", c.Reason)
 		}
 		f := store.Finish{Fence: fence(c.Record), Op: r.Op, Result: factory()}
-		done, err := w.s.FinishActor(ctx, f)
+		done, err := w.s.Finish(ctx, f)
 		if err != nil || done.Reason != store.Applied {
 			return "", fmt.Errorf("FinishActor gave %v, %w", done.Reason, err)
 		}
@@ -79,7 +79,7 @@ func churn(w *world) {
 		for n := range 15 {
 			p := nodes[(i+n)%2]
 			r := request(ids[(i*7+n)%len(ids)], p)
-			c, err := w.s.ReserveActor(w.ctx(), r)
+			c, err := w.s.Reserve(w.ctx(), r)
 			if err != nil {
 				w.t.Error(err)
 				return
@@ -87,11 +87,11 @@ func churn(w *world) {
 			switch {
 			case c.Reason == store.Applied:
 				f := store.Finish{Fence: fence(c.Record), Op: r.Op, Result: store.Result(1 + n%3)}
-				if done, err := w.s.FinishActor(w.ctx(), f); err != nil || done.Reason != store.Applied {
+				if done, err := w.s.Finish(w.ctx(), f); err != nil || done.Reason != store.Applied {
 					w.t.Errorf("FinishActor of an own reservation gave %v, %v", done.Reason, err)
 				}
 			case c.Reason == store.Exists && c.Record.State == store.Ready && n%2 == 0:
-				if _, err := w.s.DeleteActor(w.ctx(), fence(c.Record), newOp()); err != nil {
+				if _, err := w.s.Delete(w.ctx(), fence(c.Record), newOp()); err != nil {
 					w.t.Error(err)
 				}
 			}

@@ -168,7 +168,7 @@ var reserveCases = []testCase{
 		got := map[store.Reason]int{}
 		gens := map[store.ObjectGen]bool{}
 		together(50, func(i int) {
-			c, err := w.s.ReserveActor(w.ctx(), request("player-1", nodes[i%len(nodes)]))
+			c, err := w.s.Reserve(w.ctx(), request("player-1", nodes[i%len(nodes)]))
 			if err != nil {
 				w.t.Error(err)
 			}
@@ -193,7 +193,7 @@ var reserveCases = []testCase{
 		w.create("player-ready", p)
 		var applied, full atomic.Int32
 		together(100, func(i int) {
-			c, err := w.s.ReserveActor(w.ctx(), request(fmt.Sprintf("player-%d", i), p))
+			c, err := w.s.Reserve(w.ctx(), request(fmt.Sprintf("player-%d", i), p))
 			switch {
 			case err != nil:
 				w.t.Error(err)

@@ -127,14 +127,15 @@ func (w *world) until(what string, done func() bool) {
 // request is a reservation of id at p under a new operation of p.
 func request(id string, p process) store.Reserve {
 	return store.Reserve{
-		ID: id, Type: "player", Op: operation(p), TargetRID: p.RID, TargetLifecycle: p.Gen,
+		Kind: store.Actor,
+		ID:   id, Type: "player", Op: operation(p), TargetRID: p.RID, TargetLifecycle: p.Gen,
 		Request: []byte("create " + id), Timeout: 5 * time.Second,
 	}
 }
 
 func (w *world) reserve(r store.Reserve, want store.Reason) store.Authority {
 	w.t.Helper()
-	c, err := w.s.ReserveActor(w.ctx(), r)
+	c, err := w.s.Reserve(w.ctx(), r)
 	if err != nil || c.Reason != want {
 		w.t.Fatalf("ReserveActor(%q) = %+v, %v; want %v", r.ID, c, err, want)
 	}
@@ -143,12 +144,12 @@ func (w *world) reserve(r store.Reserve, want store.Reason) store.Authority {
 
 // fence is what the owner of the row expects of it.
 func fence(a store.Authority) store.Fence {
-	return store.Fence{ID: a.ID, ObjectGen: a.ObjectGen, Version: a.Version, OwnerID: a.OwnerID, LeaseGen: a.LeaseGen}
+	return store.FenceOf(&a)
 }
 
 func (w *world) finish(a store.Authority, op store.OperationKey, result store.Result, want store.Reason) store.Change {
 	w.t.Helper()
-	c, err := w.s.FinishActor(w.ctx(), store.Finish{Fence: fence(a), Op: op, Result: result, Reply: []byte("reply"), FailKind: 12})
+	c, err := w.s.Finish(w.ctx(), store.Finish{Fence: fence(a), Op: op, Result: result, Reply: []byte("reply"), FailKind: 12})
 	if err != nil || c.Reason != want {
 		w.t.Fatalf("FinishActor(%q, %v) = %+v, %v; want %v", a.ID, result, c, err, want)
 	}
@@ -164,7 +165,7 @@ func (w *world) create(id string, p process) (store.Authority, store.OperationKe
 
 func (w *world) delete(a store.Authority, op store.OpID, want store.Reason) store.Change {
 	w.t.Helper()
-	c, err := w.s.DeleteActor(w.ctx(), fence(a), op)
+	c, err := w.s.Delete(w.ctx(), fence(a), op)
 	if err != nil || c.Reason != want {
 		w.t.Fatalf("DeleteActor(%q) = %+v, %v; want %v", a.ID, c, err, want)
 	}
@@ -181,7 +182,7 @@ func (w *world) wantInvalid(call func() error) {
 
 func (w *world) read(id string) (store.Authority, bool) {
 	w.t.Helper()
-	a, found, err := w.s.ReadActor(w.ctx(), id)
+	a, found, err := w.s.Read(w.ctx(), id)
 	if err != nil {
 		w.t.Fatalf("ReadActor(%q): %v", id, err)
 	}

@@ -18,6 +18,14 @@ local function text(n)
   return string.format('%.0f', n)
 end
 
+-- a < b for decimals without leading zeros.
+local function less(a, b)
+  if #a ~= #b then
+    return #a < #b
+  end
+  return a < b
+end
+
 -- A counter at its limit issues nothing more (ID-08). Ask before the first write.
 local function exhausted(counter)
   return redis.call('GET', counter) == GEN_MAX
@@ -30,4 +38,13 @@ end
 
 local function answer(reason, ...)
   return { ARGV[1], reason, ... }
+end
+
+-- A hash as a table; an empty one if it is not there.
+local function hash_of(key)
+  local flat, fields = redis.call('HGETALL', key), {}
+  for i = 1, #flat, 2 do
+    fields[flat[i]] = flat[i + 1]
+  end
+  return fields
 end

@@ -33,3 +33,8 @@ local function lease_left(leases, rid, owner, gen, now)
   end
   return '0'
 end
+
+-- A process, as the fields and members begin that belong to it.
+local function process(rid, lifecycle)
+  return rid .. ':' .. lifecycle
+end

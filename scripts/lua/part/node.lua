@@ -1,9 +1,26 @@
 -- A node's descriptor is the hash `node`; the sorted set `nodes` lists the RIDs that
--- have one. `change` grows with each change of the list or of a descriptor.
+-- have one. `change` grows with each change of the list or of a descriptor, and its
+-- name is also the channel that says so. The hash `entries` has for each RID its
+-- Entry Spot's id, and for that id its process.
 
--- Removes the RID's descriptor, if it has one.
-local function drop_node(node, nodes, change, rid)
+local function tell_change(change)
+  redis.call('PUBLISH', change, text(redis.call('INCR', change)))
+end
+
+local function claim_entry(entries, rid, spot, owner)
+  local before = redis.call('HGET', entries, 'rid:' .. rid)
+  if before and before ~= spot then
+    redis.call('HDEL', entries, 'spot:' .. before, 'rid:' .. rid)
+  end
+  if spot ~= '' then
+    redis.call('HSET', entries, 'rid:' .. rid, spot, 'spot:' .. spot, owner)
+  end
+end
+
+-- Removes the RID's descriptor and its Entry Spot, if it has one.
+local function drop_node(node, nodes, change, entries, rid)
+  claim_entry(entries, rid, '')
   if redis.call('DEL', node) + redis.call('ZREM', nodes, rid) > 0 then
-    redis.call('INCR', change)
+    tell_change(change)
   end
 end

@@ -1,0 +1,43 @@
+-- Removes a Ready row and frees its capacity, for its owner.
+-- KEYS: epoch, row, deletion, first, leases, capacity, owned, objects, inventory, then
+--   members and pending of the object as a Spot, and row, members and pending of its Spot
+-- ARGV: nonce, the fence, keep ms
+-- Returns: reason and the row (see answer_row).
+-- Invariant: row and active slots go together; only the recorded owner, while its lease
+--   is valid, removes them; never a Spot with members, nor an Actor in a User Spot.
+-- Idempotency key: operation, in the name of the deletion key, which lives `keep` ms
+--   and holds the object generation.
+
+local K = { spots = {} }
+local spot, _, deletion, first, inventory, members, pending = {}
+_, K.row, deletion, first, K.leases, K.capacity, K.owned, K.objects, inventory, members, pending, spot.row, spot.members, spot.pending =
+  unpack(KEYS)
+local id, keep = ARGV[2], ARGV[9]
+K.spots[FENCE.spot] = spot
+local now = now_ms()
+
+local function outcome(reason)
+  return answer_row(reason, K, now)
+end
+
+if redis.call('GET', deletion) == FENCE.object_gen then
+  return outcome('AlreadyApplied')
+end
+local old = hash_of(K.row)
+local refusal = fence_refusal(K, old, spot_of(K, old), READY, now)
+if refusal then
+  return outcome(refusal)
+elseif old.move then
+  return outcome('Moving')
+elseif old.member then
+  return outcome('IsMember')
+elseif redis.call('ZCARD', members) > 0 or redis.call('ZCARD', pending) > 0 then
+  return outcome('NotEmpty')
+end
+
+redis.call('SET', deletion, FENCE.object_gen, 'PX', keep)
+redis.call('ZREM', K.objects, index_of(old, id))
+redis.call('DEL', first)
+redis.call('DEL', inventory)
+save(K, id, old, old, {})
+return outcome('Applied')

@@ -1,0 +1,53 @@
+-- Removes a row by hand: its owner is dead or asks itself, or its move is past its
+-- validity.
+-- KEYS: epoch, row, deletion, request, first, leases, capacity, owned, reserved, objects,
+--   freed, inventory, then members and pending of the object as a Spot, row, members and
+--   pending of its Spot, and of the Spot that its move goes to
+-- ARGV: nonce, id, object generation, version, Spot, Spot of the move, keep ms, owner and
+--   lease generation of the asker, if it is the owner
+-- Returns: reason and the row (see answer_row).
+-- Invariant: nothing of a live owner is freed, and the owner, if it was only paused, is
+--   told by `freed` when it renews. Members of a Spot go before it.
+-- Idempotency key: operation, in the name of the deletion key, as in object_delete.
+
+local K = { spots = {} }
+local _, deletion, request, first, freed, inventory, members, pending
+local spot, to_spot = {}, {}
+_, K.row, deletion, request, first, K.leases, K.capacity, K.owned, K.reserved, K.objects, freed, inventory, members, pending, spot.row, spot.members, spot.pending, to_spot.row, to_spot.members, to_spot.pending =
+  unpack(KEYS)
+local id, object_gen, version, keep = ARGV[2], ARGV[3], ARGV[4], ARGV[7]
+K.spots[ARGV[6]], K.spots[ARGV[5]] = to_spot, spot
+local now = now_ms()
+
+local function outcome(reason)
+  return answer_row(reason, K, now)
+end
+
+if redis.call('GET', deletion) == object_gen then
+  return outcome('AlreadyApplied')
+end
+local old = hash_of(K.row)
+if not old.state then
+  return outcome('Missing')
+elseif old.object_gen ~= object_gen then
+  return outcome('GenerationConflict')
+elseif old.version ~= version or (old.spot or '') ~= ARGV[5] or (old.to_spot or '') ~= ARGV[6] then
+  return outcome('VersionConflict')
+elseif redis.call('ZCARD', members) > 0 or redis.call('ZCARD', pending) > 0 then
+  return outcome('NotEmpty')
+end
+local owner = owner_of(old, spot_of(K, old))
+local may = (old.move and tonumber(old.to_until) <= now) or (owner.owner == ARGV[8] and owner.lease_gen == ARGV[9])
+if not may and not lease_refusal(K.leases, owner.rid, owner.owner, owner.lease_gen, now) then
+  return outcome('OwnerAlive')
+end
+
+redis.call('SET', deletion, object_gen, 'PX', keep)
+redis.call('HINCRBY', freed, process(owner.rid, owner.lease_gen), 1)
+redis.call('ZREM', K.objects, index_of(old, id))
+for _, key in ipairs({ request, first, inventory }) do
+  redis.call('DEL', key)
+end
+member_left(K, old)
+save(K, id, old, owner, {})
+return outcome('Applied')

@@ -1,0 +1,83 @@
+package store
+
+import "time"
+
+// Lease is one process's right to own objects.
+type Lease struct {
+	RID     string
+	OwnerID string   // random per process start
+	Gen     LeaseGen // lifecycle generation
+	// Remaining is what was left by the Store's clock when it answered.
+	Remaining time.Duration
+}
+
+// LeaseResult answers AcquireLease and RenewLease. On LeaseHeld, Lease is the
+// other process's.
+type LeaseResult struct {
+	Reason Reason
+	Lease  Lease
+	// Epoch is the Store's. When it differs from the last answer's, what was open
+	// goes on under its lease, and each row is re-asserted before its owner changes.
+	Epoch Epoch
+	// Freed counts the rows of this process that were freed by hand. When it grows,
+	// the process reads its rows again before anything runs.
+	Freed uint64
+}
+
+// Role says what a node does with objects.
+type Role uint8
+
+const (
+	RoleNone   Role = iota // no objects; needs no Store
+	RoleClient             // uses objects, hosts none
+	RoleServer             // hosts objects
+)
+
+// HostState is the state that a node publishes (reference: 0 Preparing, 1 Serving, …).
+type HostState uint8
+
+const (
+	Preparing  HostState = 0
+	Serving    HostState = 1
+	Relocating HostState = 2
+	Relocated  HostState = 3
+	Draining   HostState = 4
+	Stopped    HostState = 5
+	HostError  HostState = 6
+)
+
+// Descriptor is what a node publishes about itself. At most 1 MiB encoded.
+type Descriptor struct {
+	RID         string        `json:"rid"`
+	Lifecycle   LeaseGen      `json:"lifecycle,string"`
+	Mesh        string        `json:"mesh"`
+	Endpoint    string        `json:"endpoint"` // host:port of the link listener; empty: dials only
+	Role        Role          `json:"role"`
+	State       HostState     `json:"state"`
+	Weight      int           `json:"weight"`                // 0–10,000; 0 takes no new objects
+	MaxActors   int           `json:"maxActors"`             // 0: no limit
+	MaxSpots    int           `json:"maxSpots,omitempty"`    // User and Instance Spots; 0: no limit
+	ActorTypes  []string      `json:"actorTypes,omitempty"`  // stable types, sorted
+	SpotTypes   []SpotType    `json:"spotTypes,omitempty"`   // of User and Instance Spots, sorted by type
+	EntrySpotID string        `json:"entrySpotId,omitempty"` // empty until initialised (CR-16)
+	AppVersion  string        `json:"appVersion,omitempty"`
+	Wave        string        `json:"wave,omitempty"`  // of maintenance
+	Revision    uint64        `json:"revision,string"` // grows with each update by its owner
+	Actors      int           `json:"-"`               // capacity in use, reserved and active, as the Store counts it
+	Spots       int           `json:"-"`               // the same of Spots
+	LeaseLeft   time.Duration `json:"-"`               // of its lease by the Store's clock; ≤ 0: expired
+}
+
+// SpotType is a type of Spots that a node hosts.
+type SpotType struct {
+	Type string `json:"type"`
+	Kind Kind   `json:"kind"`          // UserSpot or InstanceSpot
+	Max  int    `json:"max,omitempty"` // 0: no limit of its own
+}
+
+// NodeList is a complete list of descriptors; Change is the namespace's change
+// number, the same before and after the list was read.
+type NodeList struct {
+	Nodes  []Descriptor
+	Change uint64
+}
