@@ -64,6 +64,10 @@ type Config struct {
 	// Negative: none, for a namespace that nobody can have used before. The embedded
 	// store needs none.
 	RecoveryHold time.Duration
+	// StoreFailureGrace is how long the last complete node list stays in use while the
+	// Store does not answer. After it no node is dialled or chosen for a new Actor until
+	// the list is read again; open links stay. It extends no lease. Default 30 s.
+	StoreFailureGrace time.Duration
 
 	// Weight is the node's share of new Actors, 1–10,000; default 100. A negative
 	// weight takes none.
@@ -130,7 +134,7 @@ func (c Config) internal() node.Config {
 	}
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
-		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace, RecoveryHold: c.RecoveryHold,
+		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace, RecoveryHold: c.RecoveryHold, StoreFailureGrace: c.StoreFailureGrace,
 		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,

@@ -44,6 +44,12 @@ func (w *world) behindProxy() *storeProxy {
 
 func (p *storeProxy) loseAnswerTo(s lua.Script) { p.lose.Store(&s.SHA) }
 
+// goAway cuts all connections and takes no new ones until heal.
+func (p *storeProxy) goAway() {
+	p.away.Store(true)
+	p.cut()
+}
+
 func (p *storeProxy) heal() { p.away.Store(false) }
 
 func (p *storeProxy) accept() {
@@ -64,6 +70,9 @@ func (p *storeProxy) accept() {
 		p.mu.Lock()
 		p.conns[from], p.conns[to] = struct{}{}, struct{}{}
 		p.mu.Unlock()
+		if p.away.Load() { // it went while this one was made
+			p.cut()
+		}
 		var swallow atomic.Bool
 		p.work.Go(func() { p.pass(from, to, func(b []byte) bool { return p.ask(b, &swallow) }) })
 		p.work.Go(func() { p.pass(to, from, func([]byte) bool { return p.answer(&swallow) }) })
@@ -101,8 +110,7 @@ func (p *storeProxy) answer(swallow *atomic.Bool) bool {
 	if !swallow.Load() {
 		return true
 	}
-	p.away.Store(true)
-	p.cut()
+	p.goAway()
 	p.lost <- struct{}{}
 	return false
 }

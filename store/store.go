@@ -81,7 +81,9 @@ type Leases interface {
 	AcquireLease(ctx context.Context, rid, ownerID string, ttl time.Duration) (LeaseResult, error)
 	// RenewLease extends a lease that nobody superseded, even an expired one:
 	// Applied, LeaseSuperseded (with the lease that did), or Missing if there is
-	// none, because it was released, ended a day ago, or the Store lost it.
+	// none, because it was released or ended a day ago. One that was issued in an
+	// earlier epoch and is not there was lost with that one's end: it is written again
+	// (Applied), because no other process has the RID's lease.
 	RenewLease(ctx context.Context, l Lease, ttl time.Duration) (LeaseResult, error)
 	// ReleaseLease ends the lease and removes the process's descriptor: Applied,
 	// or Missing. A lease of another process is left alone: LeaseSuperseded.

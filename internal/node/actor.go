@@ -22,6 +22,8 @@ type actorCell struct {
 	box     *mailbox.Mailbox[message]
 	context ActorContext
 
+	epoch atomic.Uint64 // of the Store, in which the row was last written
+
 	gone atomic.Bool // it was ended, and takes nothing any more
 
 	// Owned by the claim.

@@ -33,6 +33,8 @@ type Config struct {
 	StoreURL     string
 	Namespace    string
 	RecoveryHold time.Duration // 0: lease TTL and margin; < 0: none
+	// StoreFailureGrace is how long the last node list is used without a newer one.
+	StoreFailureGrace time.Duration
 
 	Weight     int
 	MaxActors  int
@@ -101,6 +103,7 @@ func (c Config) withDefaults() Config {
 	set(&c.RequestTimeout, 30*time.Second)
 	set(&c.CreateTimeout, 5*time.Second)
 	c.Lease = c.Lease.WithDefaults()
+	set(&c.StoreFailureGrace, 30*time.Second)
 	set(&c.RecoveryHold, c.Lease.TTL+c.Lease.Margin)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
@@ -155,7 +158,7 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "weight %d is not in 0 to %d", c.Weight, weightMax)
 	case c.MaxActors < 0 || c.MaxActors > 1<<31-1:
 		return bad(invalid, "actor limit %d is not in 0 (none) to 2147483647", c.MaxActors)
-	case c.SendTimeout < 0 || c.RequestTimeout < 0 || c.CreateTimeout < 0:
+	case c.SendTimeout < 0 || c.RequestTimeout < 0 || c.CreateTimeout < 0 || c.StoreFailureGrace < 0:
 		return bad(invalid, "timeouts must not be negative")
 	}
 	if err := c.Lease.Validate(); err != nil {

@@ -1,10 +1,10 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
-	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -86,65 +86,83 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 	return nil
 }
 
-// create tries until the id is ours, somebody else's, or the deadline passes.
+// create tries until the id is ours, somebody else's, or the deadline passes. It
+// reserves without looking first: the Store's refusal shows the row that is there.
 func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *Error) {
 	targets := search{node: n, req: req, refused: map[string]bool{}}
 	wait, nudge := createWaitMin, clock.Now().Add(nudgeEvery)
-	for {
+	var row store.Authority
+	for found := false; ; {
 		if ctx.Err() != nil {
 			return CreateResult{}, fromContext(ctx, opCreate, req.ID)
 		}
 		asked := clock.Now()
-		row, found, err := n.store.Read(ctx, req.ID)
-		if err != nil {
-			if errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin) {
-				continue // a read that was lost is read again
-			}
-			return CreateResult{}, n.storeFailure(ctx, err, req.ID)
-		}
 		if !found {
 			change, err := targets.reserve(ctx)
-			if err != nil {
-				return CreateResult{}, err
-			}
-			switch change.Reason {
-			case store.Applied:
+			switch {
+			case err != nil:
+				if row, found = n.look(ctx, req.ID); !found {
+					return CreateResult{}, err
+				}
+			case change.Reason == store.Applied:
 				return n.runAt(ctx, req, &change.Record)
-			case store.Recovering: // until processes are over whose rows may be lost
+			case change.Reason == store.Recovering: // until processes are over whose rows may be lost
 				if !pause(ctx, createWaitMax) {
 					return CreateResult{}, fail(errkind.Unavailable, opCreate, req.ID,
 						"the Store has just come back or is new, and holds creations for %v; try again", n.cfg.RecoveryHold)
 				}
 				continue
+			default: // somebody else was first
+				row, found = change.Record, change.Found
 			}
-			row = change.Record // somebody else was first
-			if !change.Found {
+			if !found {
 				continue
 			}
 		}
 		result, again, failure := n.existing(req, &row, asked)
-		if !again {
+		switch {
+		case again && row.LeaseLeft <= 0:
+			if err := n.cancelDead(ctx, &row); err != nil {
+				return CreateResult{}, err
+			}
+		case !again:
 			return result, failure
+		default:
+			// A loser waits for the winner: Ready gives it Existing, Missing lets it
+			// compete again with its own request (CR-12).
+			if asked.Reached(nudge) && row.Create != nil {
+				n.nudge(ctx, &row)
+				nudge = asked.Add(nudgeEvery)
+			}
+			if !pause(ctx, wait) {
+				return CreateResult{}, fromContext(ctx, opCreate, req.ID)
+			}
+			wait = min(2*wait, createWaitMax)
 		}
-		// A loser waits for the winner: Ready gives it Existing, Missing lets it
-		// compete again with its own request (CR-12).
-		if asked.Reached(nudge) && row.Create != nil {
-			n.nudge(ctx, &row)
-			nudge = asked.Add(nudgeEvery)
+		var err error
+		if row, found, err = n.store.Read(ctx, req.ID); err != nil {
+			if !errors.Is(err, store.ErrUnknown) || !pause(ctx, createWaitMin) {
+				return CreateResult{}, n.storeFailure(ctx, err, req.ID)
+			}
+			found = false // a read that was lost: the next reservation tells
 		}
-		if !pause(ctx, wait) {
-			return CreateResult{}, fromContext(ctx, opCreate, req.ID)
-		}
-		wait = min(2*wait, createWaitMax)
 	}
 }
 
-// existing decides what a row that is there means for the request; again says
-// that its creation is under way and worth waiting for.
+// look reads the row of an id for which no target was found: it may be there already.
+func (n *Node) look(ctx context.Context, id string) (store.Authority, bool) {
+	row, found, err := n.store.Read(ctx, id)
+	return row, found && err == nil
+}
+
+// existing decides what a row that is there means for the request; again says that
+// its creation is under way and worth waiting for, or that of a dead node.
 func (n *Node) existing(req *CreateRequest, row *store.Authority, asked clock.Mono) (_ CreateResult, again bool, _ *Error) {
 	switch {
 	case row.Type != req.Type:
 		return CreateResult{}, false, fail(errkind.TypeMismatch, opCreate, req.ID, "it is of type %q, not %q", row.Type, req.Type)
+	case row.State == store.Creating && row.LeaseLeft <= 0:
+		return CreateResult{}, true, nil
 	case !req.GetOrCreate:
 		return CreateResult{}, false, fail(errkind.AlreadyExists, opCreate, req.ID, "it exists or is being created")
 	case row.LeaseLeft <= 0:
@@ -205,14 +223,14 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 
 // reserveAt asks for one target. A lost answer is asked for again with the same
 // operation id, so the Store says whether it was applied; the record is found
-// then only if it is still that reservation.
+// then only if it is still that reservation. One that is given up, its target finds
+// and ends.
 func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.Change, *Error) {
 	r := store.Reserve{Kind: store.Actor,
 		ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
 		Request: s.req.Request, Timeout: remaining(ctx),
 		Op: store.OperationKey{SourceRID: s.node.cfg.RID, SourceLifecycle: s.node.lifecycle(), Op: newOpID()},
 	}
-	lost := false // the answer to some try
 	for {
 		change, err := s.node.store.Reserve(ctx, r)
 		if err == nil {
@@ -221,32 +239,8 @@ func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.
 			}
 			return change, nil
 		}
-		lost = lost || errors.Is(err, store.ErrUnknown)
 		if !errors.Is(err, store.ErrUnknown) || !pause(ctx, createWaitMin) {
-			if lost {
-				s.node.tasks.Go(func() { s.node.abandonReservation(r) })
-			}
 			return store.Change{}, s.node.storeFailure(ctx, err, s.req.ID)
-		}
-	}
-}
-
-// abandonReservation settles, for a caller that has given up, a reservation whose
-// answer was lost: it is asked for again, so that a try that is still on its way
-// changes nothing any more, and its target ends it.
-func (n *Node) abandonReservation(r store.Reserve) {
-	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reserve(ctx, r) })
-		if err == nil {
-			if change.Found && change.Record.Create != nil && change.Record.Create.Op == r.Op {
-				ctx, cancel := context.WithTimeout(n.life, time.Millisecond) // no time for anything but its end
-				defer cancel()
-				n.nudge(ctx, &change.Record)
-			}
-			return
-		}
-		if !pause(n.life, wait) {
-			return
 		}
 	}
 }
@@ -259,7 +253,9 @@ func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authori
 	}
 	var terminal wire.CreateResult
 	var err *Error
-	if row.RID == n.cfg.RID && row.LeaseGen == n.lifecycle() {
+	if n.owns(row) {
+		row.Create.Request = bytes.Clone(req.Request)
+		job.row = row
 		terminal, err = n.runHere(ctx, job)
 	} else {
 		terminal, err = n.askCreation(ctx, row, job)
@@ -307,7 +303,7 @@ func (n *Node) nudge(ctx context.Context, row *store.Authority) {
 	job := creation{
 		op: row.Create.Op, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version, deadline: deadlineOf(ctx),
 	}
-	if row.RID == n.cfg.RID && row.LeaseGen == n.lifecycle() {
+	if n.owns(row) {
 		n.tasks.Go(func() { _, _ = n.runCreation(job) }) // how it ends is read from the row
 		return
 	}

@@ -19,6 +19,7 @@ type creation struct {
 	objGen   store.ObjectGen
 	version  store.Version
 	deadline clock.Mono
+	row      *store.Authority // with the request, if this node reserved it itself just now
 }
 
 // CreateCall is what OnCreateActor gets. Its context ends at the creation's
@@ -77,7 +78,10 @@ func (n *Node) runCreation(job creation) (wire.CreateResult, *Error) {
 	ctx, cancel := context.WithDeadline(n.life, job.deadline.Time())
 	defer cancel()
 
-	row, err := n.readCreation(ctx, job)
+	row, err := job.row, (*Error)(nil)
+	if row == nil {
+		row, err = n.readCreation(ctx, job)
+	}
 	switch {
 	case err != nil:
 		return n.failCreation(job, err.Kind)
@@ -164,7 +168,7 @@ func (n *Node) readCreation(ctx context.Context, job creation) (*store.Authority
 			return nil, nil
 		case row.Create == nil || row.Create.Op.Op != job.op.Op || row.Version != job.version || row.Type != job.typ:
 			return nil, nil
-		case row.OwnerID != n.lease.OwnerID || row.LeaseGen != n.lifecycle():
+		case !n.owns(&row):
 			return nil, fail(errkind.Unavailable, opCreate, job.id, "it is reserved for another process of node %s", n.cfg.RID)
 		}
 		return &row, nil
@@ -211,6 +215,7 @@ func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResul
 		n.drop(s.cell, err)
 	default:
 		s.cell.version = row.Version
+		s.cell.epoch.Store(uint64(row.Epoch))
 		s.cell.box.Seal(&release{cell: s.cell, from: s.held, next: s.cell})
 	}
 	if err != nil {

@@ -25,7 +25,7 @@ func (n *Node) acquireLease(ctx context.Context) error {
 		case err != nil:
 			return fromStore(err, "start", n.cfg.RID)
 		case r.Reason == store.Applied, r.Reason == store.AlreadyApplied:
-			n.lease = r.Lease
+			n.lease, n.epoch = r.Lease, r.Epoch
 			n.keeper = lease.New(n.cfg.Lease, asked, r.Lease.Remaining)
 			n.admitUntil.Store(int64(n.keeper.AdmitUntil()))
 			return nil
@@ -86,6 +86,10 @@ func (n *Node) renewLease() lease.Event {
 		}
 		return lease.Failed{}
 	case r.Reason == store.Applied || r.Reason == store.AlreadyApplied:
+		n.heard(&r)
+		if r.Freed > n.freed {
+			return lease.Failed{} // tried again soon; meanwhile nothing runs
+		}
 		return lease.Answered{SentAt: asked, Remaining: r.Lease.Remaining}
 	case n.leaseOver.Load():
 		return lease.Failed{} // this node gave it back while the renewal was under way

@@ -74,6 +74,15 @@ const (
 	// pendingMax bounds the requests of one node that wait for a reply from one peer.
 	pendingMax = 1 << 20
 
+	// reservationsEvery is how often a node looks for reservations that it was not told
+	// of. They are rare, and each costs one read.
+	reservationsEvery = 3 * time.Second
+	// reassertsMax bounds the rows that are written again at once after the Store's
+	// epoch has changed, so that those who work are not held up.
+	reassertsMax = 32
+	// reassertWaitMax bounds the wait for all of them in one round.
+	reassertWaitMax = 3 * time.Second
+
 	// descriptorPoll is how often the node list's change number is read.
 	descriptorPoll = time.Second
 	// storeCallMax bounds one Store call that no caller's deadline bounds.

@@ -24,6 +24,7 @@ type mesh struct {
 	wake chan struct{} // capacity 1
 	met  atomic.Bool   // a link was opened: its peer may be news
 	dial map[string]*dialState
+	read clock.Mono // when the list was last found complete; owned by the mesh's goroutine
 }
 
 // dialState is what is known of dialling one peer. At most one connection to a
@@ -56,8 +57,8 @@ func (m *mesh) poke() {
 	}
 }
 
-// meet makes the mesh read the list soon, because a node has linked that may not
-// be in it yet.
+// meet makes the mesh read the list soon: it has changed, or a node has linked that
+// may not be in it yet.
 func (m *mesh) meet() {
 	m.met.Store(true)
 	m.poke()
@@ -89,8 +90,31 @@ func (m *mesh) run() {
 	}
 }
 
-// refresh reads the list; read reports whether there is a new one. If the Store
-// does not answer, the last complete list stays (FO-18).
+// watch makes the mesh read the list when the Store says that it has changed. Polling
+// goes on: notices may be lost.
+func (m *mesh) watch() {
+	if err := m.node.store.WatchNodes(m.node.life, m.meet); err != nil && m.node.life.Err() == nil {
+		m.node.log.Warn().Err(err).Msg("changes of the node list are not heard of; it is polled")
+	}
+}
+
+// outage goes on with the last complete list for a while (FO-18): its links and dials
+// stay. Then what it says is too old to dial or place by; links that are open stay,
+// as their liveness decides.
+func (m *mesh) outage(err error, now clock.Mono) {
+	log := m.node.log.Warn().Err(err)
+	switch {
+	case errors.Is(err, context.Canceled):
+	case now.Sub(m.read) < m.node.cfg.StoreFailureGrace:
+		log.Msg("the node list was not read; the last one stays in use")
+	case len(m.nodes()) > 0:
+		log.Dur("grace", m.node.cfg.StoreFailureGrace).Msg("the node list was not read for too long; no node is dialled or chosen until it is")
+		m.list.Store(&store.NodeList{})
+		m.node.links.listed()
+	}
+}
+
+// refresh reads the list; read reports whether there is a new one.
 func (m *mesh) refresh(full bool) (read bool) {
 	ctx, cancel := context.WithTimeout(m.node.life, storeCallMax)
 	defer cancel()
@@ -99,12 +123,12 @@ func (m *mesh) refresh(full bool) (read bool) {
 		since = 0
 	}
 	list, err := m.node.store.ListNodes(ctx, since)
+	now := clock.Now()
 	if err != nil {
-		if !errors.Is(err, context.Canceled) {
-			m.node.log.Warn().Err(err).Msg("the node list was not read; the last one stays in use")
-		}
+		m.outage(err, now)
 		return false
 	}
+	m.read = now
 	if list.Nodes == nil {
 		return false
 	}

@@ -45,6 +45,8 @@ type Node struct {
 	keeper     *lease.Keeper // owned by keepLease
 	admitUntil atomic.Int64  // clock.Mono; 0: never again
 	leaseOver  atomic.Bool   // this node has given its lease back
+	epoch      store.Epoch   // owned by keepLease
+	freed      uint64        // rows freed by hand that this node has dropped; owned by keepLease
 
 	engine     *engine.Engine
 	pool       *mailbox.Pool
@@ -152,6 +154,10 @@ func (n *Node) start(ctx context.Context) error {
 		}
 		n.mesh.refresh(true) // so that the node knows itself at least
 		n.tasks.Go(n.mesh.run)
+		n.tasks.Go(n.mesh.watch)
+		if n.cfg.Role == store.RoleServer {
+			n.tasks.Go(n.mindReservations)
+		}
 	}
 	return n.openSessions()
 }

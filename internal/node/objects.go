@@ -193,7 +193,7 @@ func (n *Node) destroyOrphan(ctx context.Context, ref ActorRef, op store.OpID) (
 		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
 	case !found || row.State != store.Ready || uint64(row.ObjectGen) != ref.ObjectGen:
 		return false, nil
-	case row.OwnerID != n.lease.OwnerID || row.LeaseGen != n.lifecycle():
+	case !n.owns(&row):
 		return false, errNotHere.of(opDestroy, ref.ID)
 	}
 	if _, ok := n.actors.Load(ref.ID); ok { // it came while the row was read

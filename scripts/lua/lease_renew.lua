@@ -1,4 +1,5 @@
--- Extends the lease of a process, also after its end.
+-- Extends the lease of a process, also after its end. One that the Store lost with an
+-- earlier epoch's history is written again.
 -- KEYS: epoch, leases, ends, node, freed
 -- ARGV: nonce, rid, owner, generation, ttl ms, keep ms
 -- Returns: reason, epoch, then generation, owner and ms left of the RID's lease, if any,
@@ -13,10 +14,10 @@ local ttl, keep = tonumber(ARGV[5]), tonumber(ARGV[6])
 local now = now_ms()
 
 local held_gen, expires, holder = lease_of(leases, rid)
-if not held_gen then
-  return answer('Missing', EPOCH)
+if not held_gen and not less(gen, text(tonumber(EPOCH) * 1048576)) then
+  return answer('Missing', EPOCH) -- it was issued in this epoch, and released
 end
-if held_gen ~= gen or holder ~= owner then
+if held_gen and (held_gen ~= gen or holder ~= owner) then
   return answer('LeaseSuperseded', EPOCH, held_gen, holder, text(math.max(tonumber(expires) - now, 0)), '0')
 end
 
