@@ -226,8 +226,8 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 // then only if it is still that reservation. One that is given up, its target finds
 // and ends.
 func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.Change, *Error) {
-	r := store.Reserve{Kind: store.Actor,
-		ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
+	r := store.Reserve{
+		Kind: store.Actor, ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
 		Request: s.req.Request, Timeout: remaining(ctx),
 		Op: store.OperationKey{SourceRID: s.node.cfg.RID, SourceLifecycle: s.node.lifecycle(), Op: newOpID()},
 	}
