@@ -231,6 +231,8 @@ func (p PrepareAggregate) Check() error {
 // Check returns ErrInvalid if the row breaks a limit.
 func (r Reassert) Check() error {
 	switch {
+	case r.Kind != Actor && r.Kind != UserSpot && r.Kind != InstanceSpot:
+		return invalid("row of %q as %v: need Actor, UserSpot or InstanceSpot", r.ID, r.Kind)
 	case (r.Kind == Actor) != (r.SpotID != ""):
 		return invalid("%v %q in Spot %q: an Actor is always in one, nothing else is", r.Kind, r.ID, r.SpotID)
 	case r.Shares && !r.InUserSpot, r.InUserSpot && r.Kind != Actor, r.Wide && r.Kind != UserSpot:

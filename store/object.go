@@ -140,6 +140,9 @@ type FirstMessage struct {
 // after the call, whatever the Reason; Found says whether there is one. With
 // AlreadyApplied it need not be the operation's own row: that one may have been
 // finished, removed or replaced since. ReadTerminal tells a creation's result.
+//
+// The Record of a refusal may be of a moment after it (for an Actor whose Spot's owner
+// had to be read, too): do not conclude Found from Exists.
 type Change struct {
 	Reason Reason
 	Record Authority

@@ -24,8 +24,8 @@ const (
 	SpotUnavailable                      // the Spot to enter is not there, or not at that process
 	Moving                               // the object moves, or its Spot with it
 	MoveConflict                         // the row has another move, or none
-	InventoryConflict                    // the aggregate's inventory is not stored, not fixed, or another one
-	Pending                              // members of the Spot are on their way in or out
+	InventoryConflict                    // the aggregate's inventory is not stored, not fixed, another one, or not its members any more
+	Pending                              // members of the Spot are on their way, or its first message is
 	IsMember                             // the Actor must leave its User Spot first
 	NotEmpty                             // the Spot has members, or some on their way
 	EpochChanged                         // the caller acts under an older epoch

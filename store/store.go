@@ -179,8 +179,9 @@ type Authorities interface {
 	EndMove(ctx context.Context, e EndMove) (Change, error)
 	// Reassert writes the row as its owner knows it, after the epoch has changed:
 	// Applied or AlreadyApplied; OwnerConflict or GenerationConflict if the row knows
-	// of a later owner or incarnation (see Record): the caller's is over; LeaseExpired,
-	// LeaseSuperseded; EpochChanged; SpotUnavailable.
+	// of a later owner or incarnation (see Record): the caller's is over; VersionConflict
+	// if it knows a later change of the same owner; LeaseExpired, LeaseSuperseded;
+	// EpochChanged; SpotUnavailable, Moving, NotEmpty; Exhausted.
 	Reassert(ctx context.Context, r Reassert) (Change, error)
 }
 

@@ -26,9 +26,11 @@ end
 local refusal = move_refusal(old)
 if refusal then
   return outcome(refusal)
+elseif not old.wide then
+  return outcome('InventoryConflict')
 elseif old.rid ~= rid or old.owner ~= owner_id or old.lease_gen ~= lease_gen then
   return outcome('OwnerConflict')
-elseif not old.wide or old.to_root or redis.call('HEXISTS', inventory, root) == 0 or
+elseif old.to_root or redis.call('HEXISTS', inventory, root) == 0 or
   tonumber(count) ~= tonumber(old.to_members) + 1 then
   return outcome('InventoryConflict')
 end

@@ -24,13 +24,11 @@ elseif old.object_gen ~= object_gen then
   return outcome('GenerationConflict')
 elseif old.version ~= version or (old.state == READY and not old.first) then
   return outcome('VersionConflict')
-elseif old.move then
-  return outcome('Moving')
 elseif not lease_refusal(K.leases, old.rid, old.owner, old.lease_gen, now) then
   return outcome('OwnerAlive')
 end
 
-redis.call('HINCRBY', freed, process(old.rid, old.lease_gen), 1)
+tell_freed(K.leases, freed, old)
 redis.call('ZREM', K.objects, index_of(old, id))
 redis.call('DEL', request)
 redis.call('DEL', first)

@@ -20,11 +20,11 @@ local old = hash_of(K.row)
 if old.op == op then
   return outcome('AlreadyApplied')
 end
-local refusal = fence_refusal(K, old, nil, READY, now)
+local refusal = fence_refusal(K, old, spot_of(K, old), READY, now)
 if refusal then
   return outcome(refusal)
-elseif not old.first or old.move then
-  return outcome(old.move and 'Moving' or 'VersionConflict')
+elseif not old.first then
+  return outcome('VersionConflict')
 elseif exhausted(versions) then
   return outcome('Exhausted')
 end

@@ -1,7 +1,8 @@
 -- Takes the lease of an RID for a new process.
 -- KEYS: epoch, leases, ends, lease counter, node, nodes, change, entries, freed
 -- ARGV: nonce, rid, owner, ttl ms, keep ms, prune count
--- Returns: reason, epoch, then generation, owner and ms left of the RID's lease, and 0.
+-- Returns: reason, epoch, then generation, owner and ms left of the RID's lease, and how
+--   many of the asker's rows were freed by hand.
 -- Invariant: an RID has one lease; its generation is new in the namespace; the
 --   descriptor of the process before it is gone. As garbage, leases that ended more
 --   than `keep` ago go too, at most `prune count` of them.
@@ -14,8 +15,11 @@ local now = now_ms()
 
 local gen, expires, holder = lease_of(leases, rid)
 if gen and tonumber(expires) > now then
-  local reason = holder == owner and 'AlreadyApplied' or 'LeaseHeld'
-  return answer(reason, EPOCH, gen, holder, text(tonumber(expires) - now), '0')
+  local reason, count = 'LeaseHeld', nil
+  if holder == owner then
+    reason, count = 'AlreadyApplied', redis.call('HGET', freed, process(rid, gen))
+  end
+  return answer(reason, EPOCH, gen, holder, text(tonumber(expires) - now), count or '0')
 end
 if exhausted(counter) then
   return answer('Exhausted', EPOCH)

@@ -7,6 +7,7 @@
 -- Returns: reason and the row (see answer_row).
 -- Invariant: owner, membership, both capacities and owner generation change together.
 --   The source is compared as it was recorded, not by its lease; the target's is valid.
+--   An aggregate of which a member was freed by hand meanwhile does not move.
 -- Idempotency key: operation, in the row.
 
 local K = { spots = {} }
@@ -34,7 +35,8 @@ if refusal then
 elseif source.owner ~= source_owner or source.lease_gen ~= source_lease or
   old.to_rid ~= rid or old.to_owner ~= owner_id or old.to_lease ~= lease_gen then
   return outcome('OwnerConflict')
-elseif (old.wide and (old.to_root or 'none') or '') ~= root then
+elseif (old.wide and (old.to_root or 'none') or '') ~= root or
+  (old.wide and redis.call('ZCARD', own.members) ~= tonumber(old.to_members)) then
   return outcome('InventoryConflict')
 end
 refusal = lease_refusal(K.leases, rid, owner_id, lease_gen, now)
@@ -48,13 +50,10 @@ local new_spot = old.to_member and hash_of(to.row) or nil
 new.version, new.op, new.epoch = issue(versions), op, EPOCH
 if old.kind == ACTOR then
   place(new, MOVE.to_spot, new_spot, target)
-  member_left(K, old)
 else
   new.rid, new.owner, new.lease_gen, new.mesh = rid, owner_id, lease_gen, old.to_mesh
   if old.wide then
     new.agg, new.agg_root, new.agg_count = MOVE.move, root, old.to_count
-  elseif redis.call('ZCARD', own.members) > 0 then
-    new.left = text(redis.call('ZCARD', own.members))
   end
 end
 save(K, id, old, source, new, target)

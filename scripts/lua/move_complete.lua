@@ -12,9 +12,9 @@ _, K.row, K.leases, inventory = unpack(KEYS)
 local now = now_ms()
 
 local old = hash_of(K.row)
-local refusal = fence_refusal(K, old, nil, READY, now)
-if not refusal and old.agg ~= ARGV[9] then
-  refusal = 'MoveConflict'
+local refusal = fence_refusal(K, old, spot_of(K, old), READY, now)
+if not refusal and (old.move or old.agg ~= ARGV[9]) then
+  refusal = old.move and 'Moving' or 'MoveConflict' -- what is stored is the inventory of the next move
 end
 if refusal then
   return answer_row(refusal, K, now)

@@ -7,7 +7,8 @@
 -- Returns: reason and the row (see answer_row).
 -- Invariant: a row has one move, with its slots at the target and its places among the
 --   pending of both Spots. A Spot with pending members does not move, nor does one
---   that moves take any: its members at this instant are the inventory (AG-03).
+--   that moves take any: its members at this instant are the inventory (AG-03). An
+--   Instance Spot's first message is restored where it was activated (FO-13).
 -- Idempotency key: operation, in the row.
 
 local K = { spots = {} }
@@ -38,12 +39,11 @@ elseif old.epoch ~= EPOCH or (old.shares and old_spot.epoch ~= EPOCH) then
   return outcome('Unasserted')
 elseif old.move or spot_moves(K, old) then
   return outcome('Moving')
-elseif redis.call('ZCARD', own.pending) > 0 or old.left then
+elseif redis.call('ZCARD', own.pending) > 0 or old.left or old.first then
   return outcome('Pending')
 end
 local owner = owner_of(old, old_spot)
-local here = owner.rid == target and owner.lease_gen == lifecycle
-if here or (old.kind == ACTOR) ~= (membership ~= '') then
+if owner.rid == target and owner.lease_gen == lifecycle then
   return outcome('TargetIncompatible')
 end
 local members = old.wide and redis.call('ZCARD', own.members) or 0

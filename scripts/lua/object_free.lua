@@ -1,5 +1,5 @@
--- Removes a row by hand: its owner is dead or asks itself, or its move is past its
--- validity.
+-- Removes a row by hand: its owner is dead or asks itself, or its move, or that of the
+-- SpotWide Spot that it is in, is past its validity.
 -- KEYS: epoch, row, deletion, request, first, leases, capacity, owned, reserved, objects,
 --   freed, inventory, then members and pending of the object as a Spot, row, members and
 --   pending of its Spot, and of the Spot that its move goes to
@@ -36,18 +36,18 @@ elseif old.version ~= version or (old.spot or '') ~= ARGV[5] or (old.to_spot or 
 elseif redis.call('ZCARD', members) > 0 or redis.call('ZCARD', pending) > 0 then
   return outcome('NotEmpty')
 end
-local owner = owner_of(old, spot_of(K, old))
-local may = (old.move and tonumber(old.to_until) <= now) or (owner.owner == ARGV[8] and owner.lease_gen == ARGV[9])
+local spot_row = spot_of(K, old)
+local owner, moving = owner_of(old, spot_row), old.move and old or spot_row
+local may = (moving.move and tonumber(moving.to_until) <= now) or (owner.owner == ARGV[8] and owner.lease_gen == ARGV[9])
 if not may and not lease_refusal(K.leases, owner.rid, owner.owner, owner.lease_gen, now) then
   return outcome('OwnerAlive')
 end
 
 redis.call('SET', deletion, object_gen, 'PX', keep)
-redis.call('HINCRBY', freed, process(owner.rid, owner.lease_gen), 1)
+tell_freed(K.leases, freed, owner)
 redis.call('ZREM', K.objects, index_of(old, id))
 for _, key in ipairs({ request, first, inventory }) do
   redis.call('DEL', key)
 end
-member_left(K, old)
 save(K, id, old, owner, {})
 return outcome('Applied')

@@ -8,7 +8,9 @@
 --   '', Spot in the row, Spot of its move
 -- Returns: reason and the row (see answer_row).
 -- Invariant: of two who know the same incarnation, the later version is true. Versions
---   order all changes of an id, also across epochs. A move of an older epoch is over.
+--   order all changes of an id, also across epochs. A move of an older epoch is over. A
+--   Spot's members stay its members; a member of a PerActor Spot may be at another
+--   process, from which it has yet to follow.
 -- Idempotency key: operation, in the row.
 
 local K = { spots = {} }
@@ -43,28 +45,39 @@ if not refusal and old.state and less(version, old.version) then
   refusal = old.object_gen ~= new.object_gen and 'GenerationConflict' or
     (old_owner.owner ~= owner_id or old_owner.lease_gen ~= lease_gen) and 'OwnerConflict' or 'VersionConflict'
 end
+local owner = { rid = rid, owner = owner_id, lease_gen = lease_gen, mesh = mesh }
 local user
 if not refusal and membership == 'user' then
-  refusal, user = spot_refusal(K, new_spot_id, rid, owner_id, lease_gen)
+  local at = shares == 'shares' and owner or hash_of(spot.row)
+  refusal, user = spot_refusal(K, new_spot_id, at.rid, at.owner, at.lease_gen)
   if user and (user.epoch ~= EPOCH or (user.wide == '1') ~= (shares == 'shares')) then
     refusal = 'SpotUnavailable'
   end
+end
+local members, pending = redis.call('ZCARD', own.members), redis.call('ZCARD', own.pending)
+if not refusal and old.state and old.object_gen ~= new.object_gen and members + pending > 0 then
+  refusal = 'NotEmpty' -- they are the earlier incarnation's
 end
 if refusal or exhausted(versions) then
   return outcome(refusal or 'Exhausted')
 end
 
-local owner = { rid = rid, owner = owner_id, lease_gen = lease_gen, mesh = mesh }
+local same = old.state == READY and old.object_gen == new.object_gen
 new.version = issue(versions)
 place(new, membership ~= '' and new_spot_id or nil, user, owner)
-new.agg, new.agg_root, new.agg_count = old.agg, old.agg_root, old.agg_count
+if same then
+  new.agg, new.agg_root, new.agg_count = old.agg, old.agg_root, old.agg_count
+  new.first = old.version == version and old.first or nil -- else its end may be what was lost
+end
 if old.state then
   redis.call('ZREM', K.objects, index_of(old, id))
 end
 redis.call('ZADD', K.objects, 0, index_of(new, id))
 redis.call('DEL', request)
-redis.call('DEL', first)
-if old.move then
+if not new.first then
+  redis.call('DEL', first)
+end
+if old.move or not new.agg then
   redis.call('DEL', inventory)
 end
 save(K, id, old, old_owner, new, owner)

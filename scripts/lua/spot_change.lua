@@ -37,14 +37,13 @@ if user then
 elseif redis.call('HGET', entries, 'spot:' .. spot) ~= process(owner.rid, owner.lease_gen) then
   refusal = 'SpotUnavailable'
 end
-if refusal or old.kind ~= ACTOR or exhausted(versions) then
-  return outcome(refusal or old.kind ~= ACTOR and 'TypeMismatch' or 'Exhausted')
+if refusal or exhausted(versions) then
+  return outcome(refusal or 'Exhausted')
 end
 
 local new = copy(old)
 new.version, new.op, new.epoch = issue(versions), op, EPOCH
 place(new, spot, new_spot, owner)
-member_left(K, old)
 save(K, id, old, owner, new, owner)
 rebase(K.row, old, old_spot, new, new_spot)
 return outcome('Applied')

@@ -69,8 +69,8 @@ func (a *answer) number(what string, max uint64) uint64 {
 
 func (a *answer) gen(what string) uint64 { return a.number(what, store.GenMax) }
 
-func (a *answer) millis(what string) time.Duration {
-	return time.Duration(a.number(what, 1<<53)) * time.Millisecond
+func (a *answer) timeLeft() time.Duration {
+	return time.Duration(a.number("time left", 1<<53)) * time.Millisecond
 }
 
 func (a *answer) hash(what string) (h store.Digest) {

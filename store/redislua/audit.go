@@ -54,7 +54,7 @@ func (s *Store) auditOnce(ctx context.Context) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := s.storedBooks(ctx)
+	stored, err := s.storedBooks(ctx, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +86,11 @@ func booksOf(rows map[string]store.Authority) books {
 	b := books{}
 	for _, a := range rows {
 		b.has("objects " + kind(a.Kind) + ":" + strconv.Itoa(len(a.Type)) + ":" + a.Type + ":" + a.ID)
-		shares := a.SpotVersion != 0
-		if shares && rows[a.SpotID].State == 0 {
+		if !owned(&a) {
 			b.has("row of Spot " + a.SpotID + " whose owner " + a.ID + " shares")
+			continue
 		}
+		shares := a.SpotVersion != 0
 		owner := process(a.RID, a.LeaseGen)
 		if a.FirstPending {
 			b.has("first " + a.ID)
@@ -106,6 +107,12 @@ func booksOf(rows map[string]store.Authority) books {
 		}
 		if a.InUserSpot {
 			b.has("members " + a.SpotID + " " + a.ID)
+			if !shares {
+				b.count("capacity "+owner+":active:in:"+a.SpotID, 1)
+			}
+			if spot := rows[a.SpotID]; process(spot.RID, spot.LeaseGen) != owner {
+				b.count("left "+a.SpotID, 1)
+			}
 		}
 		if m := a.Move; m != nil {
 			target := process(m.TargetRID, m.TargetLifecycle)
@@ -133,9 +140,13 @@ func (b books) slots(counter string, a *store.Authority, members int) {
 	b.count(counter+"actors", members)
 }
 
-// storedBooks reads what stands beside the rows.
-func (s *Store) storedBooks(ctx context.Context) (books, error) {
+// storedBooks reads what stands beside the rows. What a row itself counts of others is
+// among it, and an inventory only if its Spot neither moves nor came by one.
+func (s *Store) storedBooks(ctx context.Context, rows map[string]store.Authority) (books, error) {
 	b := books{}
+	for _, a := range rows {
+		b.count("left "+a.ID, a.MembersLeft)
+	}
 	err := s.attempt(ctx, func(ctx context.Context, client redis.UniversalClient) error {
 		capacity, err := client.HGetAll(ctx, s.keys.capacity).Result()
 		for field, n := range capacity {
@@ -153,6 +164,15 @@ func (s *Store) storedBooks(ctx context.Context) (books, error) {
 		}
 		for _, id := range ids {
 			b.has(name + " " + id)
+		}
+	}
+	inventories, err := s.scan(ctx, "inventory:")
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range inventories {
+		if a := rows[id]; a.Move == nil && a.Aggregate == nil {
+			b.has("inventory " + id)
 		}
 	}
 	sets := map[string]string{"objects": s.keys.objects, "owned": s.keys.owned, "reserved": s.keys.reserved}
@@ -184,6 +204,7 @@ func (s *Store) storedBooks(ctx context.Context) (books, error) {
 }
 
 // allRows reads every row of the namespace, by its key: the lists are what is audited.
+// An Actor that shares the owner of a Spot without row comes without owner.
 func (s *Store) allRows(ctx context.Context) (map[string]store.Authority, error) {
 	ids, err := s.scan(ctx, "object:")
 	if err != nil {
@@ -191,12 +212,18 @@ func (s *Store) allRows(ctx context.Context) (map[string]store.Authority, error)
 	}
 	rows := make(map[string]store.Authority, len(ids))
 	for page := range slices.Chunk(ids, store.PageMax) {
-		read, err := s.rows(ctx, page)
+		read, err := s.rowsOnly(ctx, page)
 		if err != nil {
 			return nil, err
 		}
 		for _, a := range read {
 			rows[a.ID] = a
+		}
+	}
+	for id, a := range rows {
+		if spot := rows[a.SpotID]; !owned(&a) && owned(&spot) {
+			share(&a, &spot)
+			rows[id] = a
 		}
 	}
 	return rows, nil
@@ -208,15 +235,11 @@ func (s *Store) scan(ctx context.Context, begin string) (ids []string, err error
 	for cursor := uint64(0); ; {
 		var found []string
 		err := s.attempt(ctx, func(ctx context.Context, client redis.UniversalClient) (err error) {
-			scan := client.Scan
-			if cluster, is := client.(*redis.ClusterClient); is {
-				master, err := cluster.MasterForKey(ctx, s.keys.epoch)
-				if err != nil {
-					return err
-				}
-				scan = master.Scan
+			server, err := s.holder(ctx, client)
+			if err != nil {
+				return err
 			}
-			found, cursor, err = scan(ctx, cursor, globEscape(prefix)+"*", store.PageMax).Result()
+			found, cursor, err = server.Scan(ctx, cursor, globEscape(prefix)+"*", store.PageMax).Result()
 			return err
 		})
 		if err != nil {

@@ -38,7 +38,7 @@ func (s *Store) once(ctx context.Context, script lua.Script, keys []string, args
 	if s.prepare != nil {
 		script = s.prepare(script)
 	}
-	c := &call{nonce: s.nonces.next(), script: script, keys: keys, args: args}
+	c := &call{nonce: s.nonces.next(), script: script, keys: keys, args: args, confirm: s.confirmation(script)}
 	var words []string
 	err := s.attempt(ctx, func(ctx context.Context, client redis.UniversalClient) (err error) {
 		words, err = c.execute(ctx, client)
@@ -50,7 +50,14 @@ func (s *Store) once(ctx context.Context, script lua.Script, keys []string, args
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s of %s in Redis at %s: %w", c.meaning(err), script.Name, s.subject(keys), s.server.name, err)
 	}
-	return newAnswer(script.Name, s.subject(keys), words)
+	a, err := newAnswer(script.Name, s.subject(keys), words)
+	if err != nil || a.reason == 0 {
+		return a, err
+	}
+	if err := c.confirm.refusal(); err != nil {
+		return nil, fmt.Errorf("%w: %s of %s in Redis at %s answered %v, but %w", store.ErrUnknown, script.Name, s.subject(keys), s.server.name, a.reason, err)
+	}
+	return a, nil
 }
 
 // subject is the key that a call is about, for messages: its first, but for the epoch.
@@ -93,11 +100,12 @@ func (s *Store) attempt(ctx context.Context, f func(context.Context, redis.Unive
 // call is one execution of a script. It is also the argument that carries the
 // nonce: go-redis asks for its bytes when, and only when, it encodes the command.
 type call struct {
-	nonce  string
-	script lua.Script
-	keys   []string
-	args   []string
-	state  atomic.Uint32
+	nonce   string
+	script  lua.Script
+	keys    []string
+	args    []string
+	confirm *confirmation // nil: no replica is asked
+	state   atomic.Uint32
 }
 
 // States of a call. pending → sent and pending → abandoned exclude each other, so
@@ -152,6 +160,10 @@ func (c *call) send(ctx context.Context, client redis.UniversalClient, command, 
 		args = append(args, arg)
 	}
 	cmd := onceCmd{redis.NewStringSliceCmd(ctx, args...)}
+	if c.confirm != nil {
+		err := c.confirm.send(ctx, client, cmd)
+		return cmd.Val(), err
+	}
 	err := client.Process(ctx, cmd)
 	return cmd.Val(), err
 }

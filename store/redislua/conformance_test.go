@@ -11,13 +11,34 @@ import (
 
 // The suite's cases, with the audit behind each of them, prove:
 //
-// req: ID-01 (Reserve/IDsAreTakenAsTheyAre)
+// req: ID-01 (Reserve/IDsAreTakenAsTheyAre, Spot/AllKindsShareOneSetOfIDs, View/OddIDs…)
+// req: ID-02 (Move/CommitChangesOwnerMembershipAndSlotsInOneStep, SpotsMoveAlone)
+// req: ID-03 (Delete/…, Member/ChangeOfSpotChangesNeitherGeneration, Move/CommitChanges…)
+// req: ID-04 (Move/CommitChanges…, Aggregate/SpotWideSpotMovesWithItsMembersByOneCommit)
+// req: ID-06 (Fence/…, Member/ChangeOfSpotIsRefused, Move/…AreRefused)
 // req: CR-01 (Reserve/FixesWhatTheCreationIsAbout, FiftyRacersHaveOneWinner)
-// req: CR-03 (Reserve/TargetMust…, CapacityIsExactUnderAHundredRacers)
-// req: CR-04 (Reserve/FixesWhatTheCreationIsAbout, HasNoTimeToLive)
+// req: CR-03 (Reserve/TargetMust…, CapacityIsExactUnderAHundredRacers, Spot/SpotTakesASlot…)
+// req: CR-04 (Reserve/FixesWhat…, HasNoTimeToLive, Spot/ReservationOfASpotFixesWhatItIs)
 // req: CR-06 (Finish/CreatedMakesTheRowReady, Fence/…)
-// req: CR-07 CR-08 (Finish/RejectedAndFailedLeaveNoRow; the Store's part)
-// req: CR-09 (Reserve/FixesWhatTheCreationIsAbout; the Store's part)
+// req: CR-07 (Finish/RejectedAndFailedLeaveNoRow)
+// req: CR-08 (Finish/RejectedAndFailed…, Spot/CreationOfADeadTargetIsCanceled…)
+// req: CR-09 (Reserve/FixesWhatTheCreationIsAbout, Spot/ReservationOfASpotFixesWhatItIs)
+// req: AG-03 (Aggregate/InventoryIsFixedBeforeTheCommit, ChunksStayAsTheyAre)
+// req: AG-04 (Aggregate/SpotWideSpotMovesWithItsMembersByOneCommit)
+// req: FO-17 (Move/LostAnswerIsLearntByTheSameOperation)
+//
+// and the Store's half of what machines above it have to keep too:
+//
+//	JN-11 (Member/ChangeOfSpotChangesNeitherGeneration)
+//	RL-15 (Move/OfAbortAndCommitTheFirstIsTrue)
+//	RL-16 (Move/OfGivingUpAndCommitTheFirstIsTrue)
+//	RL-17 (Move/CommitChangesOwnerMembershipAndSlotsInOneStep)
+//	RL-20 (Fence/…, Move/…ThatWasSupersededChangesNothing)
+//	RL-21 (Move/CommitChanges…, LateOperationsOfAnOldAttemptChangeNothing, Aggregate/…)
+//	PA-02 PA-03 (Aggregate/PerActorSpotMovesAndItsMembersFollow)
+//	FO-11 (Spot/CreationOf…IsNotCanceled, …IsCanceledWithoutATerminalRecord)
+//	FO-12 (First/ReadySpotWhoseMessageIsNotBackIsCanceledOnceItsOwnerIsDead)
+//	FO-13 (First/MessageIsStoredWithTheReservationAndKeptUntilItIsBack)
 func TestStoreConforms(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		storetest.Run(t, func(t *testing.T) store.Store {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/zlnode/zlnode/scripts/lua"
@@ -68,7 +69,7 @@ func (s *Store) ReadFirst(ctx context.Context, id string, gen store.ObjectGen) (
 	if err != nil || a.reason != store.Exists {
 		return store.FirstMessage{}, false, err
 	}
-	f := store.FirstMessage{Cursor: a.number("cursor", 1<<63), Message: []byte(a.word())}
+	f := store.FirstMessage{Cursor: a.number("cursor", math.MaxUint64), Message: []byte(a.word())}
 	return f, true, a.end()
 }
 
@@ -80,7 +81,7 @@ func (s *Store) AdvanceFirst(ctx context.Context, f store.Fence, op store.OpID, 
 	k := &s.keys
 	return s.change(ctx, f.ID, lua.FirstAdvance,
 		[]string{k.epoch, k.object(f.ID), k.first(f.ID), k.leases, k.capacity, k.owned, k.versionCounter},
-		fenced(f, hexOf(op), decimal(cursor), flag(done, "done"))...)
+		fenced(f, hexOf(op), strconv.FormatUint(cursor, 10), flag(done, "done"))...)
 }
 
 // ReadTerminal implements store.Store.

@@ -22,7 +22,7 @@ func (s *Store) RaiseEpoch(ctx context.Context) (store.Epoch, error) {
 // noteEpoch has the server's history noted, if it is a new one.
 func (s *Store) noteEpoch(ctx context.Context, how string) (store.Epoch, error) {
 	k := &s.keys
-	a, err := s.once(ctx, lua.EpochNote, []string{k.epoch, k.leaseCounter, k.objectCounter, k.versionCounter}, how)
+	a, err := s.once(ctx, lua.EpochNote, []string{k.epoch, k.leaseCounter, k.objectCounter, k.versionCounter, k.change}, how)
 	if err != nil {
 		return 0, err
 	}

@@ -55,7 +55,7 @@ func refused(reply string) bool {
 // what the caller asked for was not done.
 func unavailable(err error) error {
 	if errors.Is(err, store.ErrUnknown) {
-		return fmt.Errorf("%w: the epoch was not noted: %v", store.ErrUnavailable, err)
+		return fmt.Errorf("%w: the epoch was not noted: %s", store.ErrUnavailable, err.Error())
 	}
 	return err
 }

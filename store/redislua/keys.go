@@ -12,7 +12,7 @@ import (
 type keys struct {
 	prefix string
 
-	epoch                                       string
+	epoch, confirm                              string
 	leases, leaseEnds, freed                    string
 	nodes, entries, change                      string
 	capacity, reserved, owned, objects          string
@@ -24,6 +24,7 @@ func newKeys(namespace string) keys {
 	return keys{
 		prefix:         p,
 		epoch:          p + "epoch",
+		confirm:        p + "confirm",
 		leases:         p + "leases",
 		leaseEnds:      p + "lease-ends",
 		freed:          p + "freed",

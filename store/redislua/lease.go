@@ -68,7 +68,7 @@ func (a *answer) lease(rid string) (store.LeaseResult, error) {
 	r := store.LeaseResult{Reason: a.reason, Epoch: store.Epoch(a.gen("epoch"))}
 	if a.more() {
 		gen := store.LeaseGen(a.gen("lease generation"))
-		r.Lease = store.Lease{RID: rid, Gen: gen, OwnerID: a.word(), Remaining: a.millis("time left")}
+		r.Lease = store.Lease{RID: rid, Gen: gen, OwnerID: a.word(), Remaining: a.timeLeft()}
 		r.Freed = a.number("count of freed rows", store.GenMax)
 	}
 	return r, a.end()

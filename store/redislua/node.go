@@ -157,7 +157,7 @@ func (s *Store) nodePage(ctx context.Context, rids []string) (change uint64, don
 		}
 		d.Actors = int(a.number("count of Actors", math.MaxInt32))
 		d.Spots = int(a.number("count of Spots", math.MaxInt32))
-		d.LeaseLeft = a.millis("time left")
+		d.LeaseLeft = a.timeLeft()
 		nodes = append(nodes, d)
 	}
 	return change, done, nodes, a.end()

@@ -2,20 +2,12 @@ package redislua
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
 
 	"github.com/zlnode/zlnode/store"
 )
@@ -57,6 +49,14 @@ func TestOpenRefusesWhatCannotBe(t *testing.T) {
 		{URL: "redis://127.0.0.1:1", Namespace: strings.Repeat("x", 65)},
 		{URL: "redis://127.0.0.1:1", PoolSize: -1},
 		{URL: "redis://127.0.0.1:1", Timeout: -1},
+		{URL: "redis://127.0.0.1:1", WaitReplicas: -1},
+		{URL: "redis://127.0.0.1:1", WaitReplicas: 1, WaitTimeout: -1},
+		{URL: "redis://127.0.0.1:1", WaitReplicas: 1, WaitTimeout: time.Second, Timeout: time.Second},
+		{URL: "redis://user:secret@127.0.0.1:1?cluster=true", WaitReplicas: 1},
+		{URL: "redis://user:secret@127.0.0.1:1?ca_file=/etc/ca.pem"},
+		{URL: "rediss://user:secret@127.0.0.1:1?ca_file=/nowhere.pem"},
+		{URL: "rediss://user:secret@127.0.0.1:1?ca_file=open_test.go"},
+		{URL: "rediss://user:secret@127.0.0.1:1?cert_file=/nowhere.pem"},
 	} {
 		s, err := Open(t.Context(), o)
 		if s != nil || !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(), "secret") {
@@ -98,27 +98,6 @@ func TestPasswordAndDatabaseAreUsed(t *testing.T) {
 	if n := len(e.server.DB(3).Keys()); n == 0 {
 		t.Error("nothing was written to database 3")
 	}
-}
-
-func TestTLSIsUsed(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := miniredis.NewMiniRedis()
-	if err := server.StartTLS(&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}}); err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	if s, err := Open(t.Context(), Options{URL: "rediss://" + server.Addr()}); s != nil || !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("Open with an unknown certificate = %v, %v; want ErrUnavailable", s, err)
-	}
-	newScene(t, openStore(t, "rediss://"+server.Addr()+"?skip_verify=true")).create("player-1")
 }
 
 func TestCloseGivesUpDials(t *testing.T) {

@@ -27,8 +27,13 @@ type Options struct {
 	//	redis://user:password@sentinel:port/db?master_name=m&addr=sentinel2:port2
 	//
 	// With master_name, user and password are the Sentinels' own; the servers'
-	// are the parameters username and password. skip_verify=true accepts any
-	// certificate. Other parameters are refused: what can be tuned is below.
+	// are the parameters username and password. Other parameters are refused: what
+	// can be tuned is below.
+	//
+	// With rediss://, each server must have a certificate for the name or address by
+	// which it is dialled. ca_file=<path> names the certificates (PEM) that may sign it
+	// instead of the system's; cert_file=<path> and key_file=<path> are the Store's own,
+	// for servers that ask for one. skip_verify=true accepts any certificate.
 	URL string
 	// Namespace separates worlds on one Redis: 1–64 bytes of [A-Za-z0-9._-].
 	// Default "default". All nodes of a world must name the same one.
@@ -49,6 +54,16 @@ type Options struct {
 	// nodes. Default 20 s. Negative: none, for a namespace that nobody can have used
 	// before, like a random one.
 	RecoveryHold time.Duration
+	// WaitReplicas is how many replicas must have confirmed a change before its call
+	// returns, so that a failover to one of them loses no change that was answered. Fewer
+	// within WaitTimeout is ErrUnknown: the change is at the primary, and a repeat with
+	// the same operation answers once they have it. That goes for renewals of leases too:
+	// without the replicas nobody stays owner. Reads do not wait. Default 0: none. Not
+	// with a Cluster.
+	WaitReplicas int
+	// WaitTimeout bounds the wait for replicas. Default 1 s. It must be below Timeout. A
+	// call holds its connection meanwhile.
+	WaitTimeout time.Duration
 }
 
 const (
@@ -58,6 +73,7 @@ const (
 	connsPerCPU        = 10
 
 	defaultRecoveryHold = 20 * time.Second
+	defaultWaitTimeout  = time.Second
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -73,6 +89,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
+	if o.WaitTimeout == 0 {
+		o.WaitTimeout = defaultWaitTimeout
+	}
 	switch {
 	case o.RecoveryHold == 0:
 		o.RecoveryHold = defaultRecoveryHold
@@ -82,6 +101,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.PoolSize < 0 || o.DialTimeout < 0 || o.Timeout < 0 {
 		return o, fmt.Errorf("%w: pool size %d, dial timeout %v, timeout %v: none may be negative",
 			store.ErrInvalid, o.PoolSize, o.DialTimeout, o.Timeout)
+	}
+	if o.WaitReplicas < 0 || o.WaitTimeout < 0 || (o.WaitReplicas > 0 && o.WaitTimeout >= o.Timeout) {
+		return o, fmt.Errorf("%w: %d replicas within a wait timeout of %v and a timeout of %v: none may be negative, and the wait must be the shorter one",
+			store.ErrInvalid, o.WaitReplicas, o.WaitTimeout, o.Timeout)
 	}
 	return o, store.CheckName("namespace", o.Namespace)
 }
@@ -108,43 +131,52 @@ func parseURL(raw string) (server, error) {
 	query := u.Query()
 	for param := range query {
 		switch param {
-		case "addr", "cluster", "db", "master_name", "username", "password", "skip_verify":
+		case "addr", "cluster", "db", "master_name", "username", "password", "skip_verify", "ca_file", "cert_file", "key_file":
 		default:
 			return fail(fmt.Errorf("parameter %q is not supported; see Options", param))
 		}
 	}
-	cluster := query.Get("cluster") == "true"
-	query.Del("cluster")
+	take := func(param string) string { // what go-redis does not know
+		defer query.Del(param)
+		return query.Get(param)
+	}
+	cluster := take("cluster") == "true"
+	ca, cert, key := take("ca_file"), take("cert_file"), take("key_file")
 	u.RawQuery = query.Encode()
 
+	var s server
 	switch {
 	case query.Has("master_name"):
 		o, err := redis.ParseFailoverURL(u.String())
 		if err != nil {
 			return fail(err)
 		}
-		return server{redis.UniversalOptions{
+		s = server{redis.UniversalOptions{
 			Addrs: o.SentinelAddrs, MasterName: o.MasterName, DB: o.DB, TLSConfig: o.TLSConfig,
 			Username: o.Username, Password: o.Password,
 			SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
-		}, "master " + o.MasterName + " of Sentinel " + strings.Join(o.SentinelAddrs, ",")}, nil
+		}, "master " + o.MasterName + " of Sentinel " + strings.Join(o.SentinelAddrs, ",")}
 	case cluster:
 		o, err := redis.ParseClusterURL(u.String())
 		if err != nil {
 			return fail(err)
 		}
-		return server{redis.UniversalOptions{
+		s = server{redis.UniversalOptions{
 			Addrs: o.Addrs, IsClusterMode: true, TLSConfig: o.TLSConfig, Username: o.Username, Password: o.Password,
-		}, "Cluster " + strings.Join(o.Addrs, ",")}, nil
+		}, "Cluster " + strings.Join(o.Addrs, ",")}
 	default:
 		o, err := redis.ParseURL(u.String())
 		if err != nil {
 			return fail(err)
 		}
-		return server{redis.UniversalOptions{
+		s = server{redis.UniversalOptions{
 			Addrs: []string{o.Addr}, DB: o.DB, TLSConfig: o.TLSConfig, Username: o.Username, Password: o.Password,
-		}, o.Addr}, nil
+		}, o.Addr}
 	}
+	if err := secure(s.TLSConfig, ca, cert, key); err != nil {
+		return fail(err)
+	}
+	return s, nil
 }
 
 // client makes a client that does what it is told once and nothing else: no

@@ -22,7 +22,7 @@ func (a *answer) change(id string) (c store.Change) {
 	if c.Found = a.number("found", 1) == 1; !c.Found {
 		return c
 	}
-	left := a.millis("time left")
+	left := a.timeLeft()
 	r := row{a, make(map[string]string, (len(a.words)-a.read)/2)}
 	for a.more() {
 		field := a.word()

@@ -76,6 +76,9 @@ func TestGenerationsEndAtTheirLimitAndChangeNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if _, _, err := store1.Read(within(t), "player-1"); err != nil { // from here on the epoch is noted
+			t.Fatal(err)
+		}
 		// Leases: the last generation is issued and holds, the next is not.
 		set(k.leaseCounter, last)
 		s := newScene(t, store1)

@@ -37,9 +37,10 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to Redis and checks that it answers. It returns ErrInvalid for
-// options that cannot be, and ErrUnavailable, naming the address, if Redis does not
-// answer within ctx and Options.Timeout. The caller closes the Store.
+// Open connects to Redis and checks that it answers and lets its user do what is needed
+// there. It returns ErrInvalid for options that cannot be, and ErrUnavailable, naming the
+// address, if Redis does not answer within ctx and Options.Timeout, or refuses. The caller
+// closes the Store.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -49,10 +50,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.WaitReplicas > 0 && server.IsClusterMode {
+		return nil, fmt.Errorf("%w: WaitReplicas with a Cluster: its client does not promise one connection for a script and the WAIT behind it",
+			store.ErrInvalid)
+	}
 	s := &Store{options: o, server: server, keys: newKeys(o.Namespace), nonces: newNonces(), page: pageMax}
 	s.alive, s.endAlive = context.WithCancel(context.Background())
 	s.mu.client = server.client(o, s.alive)
-	if err := s.Ping(ctx); err != nil {
+	if err := s.probe(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -61,7 +66,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // Ping implements store.Store. It returns ErrUnavailable, naming the address.
 func (s *Store) Ping(ctx context.Context) error {
 	err := s.attempt(ctx, func(ctx context.Context, client redis.UniversalClient) error {
-		return client.Ping(ctx).Err()
+		server, err := s.holder(ctx, client)
+		if err != nil {
+			return err
+		}
+		return server.Ping(ctx).Err()
 	})
 	if err != nil {
 		return fmt.Errorf("%w: no answer from Redis at %s: %w", store.ErrUnavailable, s.server.name, err)
@@ -97,6 +106,15 @@ func (s *Store) begin() (redis.UniversalClient, error) {
 	}
 	s.calls.Add(1)
 	return s.mu.client, nil
+}
+
+// holder returns the client of the server that holds the namespace. A ClusterClient
+// sends what names no key to any server, also one that is down.
+func (s *Store) holder(ctx context.Context, client redis.UniversalClient) (redis.UniversalClient, error) {
+	if cluster, is := client.(*redis.ClusterClient); is {
+		return cluster.MasterForKey(ctx, s.keys.epoch)
+	}
+	return client, nil
 }
 
 // renew drops all connections of client and goes on with new ones. go-redis does

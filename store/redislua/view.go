@@ -147,12 +147,17 @@ func (s *Store) rows(ctx context.Context, ids []string) ([]store.Authority, erro
 			if !owned(spot) {
 				continue // it has changed Spots since: not in this page
 			}
-			a.Mesh, a.RID, a.OwnerID, a.LeaseGen, a.LeaseLeft = spot.Mesh, spot.RID, spot.OwnerID, spot.LeaseGen, spot.LeaseLeft
-			a.SpotVersion, a.OwnerGen = spot.Version, a.OwnerGen+spot.OwnerGen
+			share(&a, spot)
 		}
 		there = append(there, a)
 	}
 	return there, nil
+}
+
+// share gives the Actor's row, as rowsOnly reads it, the owner of its Spot.
+func share(a, spot *store.Authority) {
+	a.Mesh, a.RID, a.OwnerID, a.LeaseGen, a.LeaseLeft = spot.Mesh, spot.RID, spot.OwnerID, spot.LeaseGen, spot.LeaseLeft
+	a.SpotVersion, a.OwnerGen = spot.Version, a.OwnerGen+spot.OwnerGen
 }
 
 // rowsOnly reads rows as they are. OwnerGen of an Actor that shares its Spot's owner is
@@ -170,7 +175,7 @@ func (s *Store) rowsOnly(ctx context.Context, ids []string) ([]store.Authority, 
 	var rows []store.Authority
 	for a.more() {
 		place := a.number("place", uint64(len(ids)))
-		left := a.millis("time left")
+		left := a.timeLeft()
 		r := row{a, map[string]string{}}
 		for range a.number("count of fields", uint64(len(a.words))) {
 			field := a.word()

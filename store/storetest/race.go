@@ -11,7 +11,9 @@ import (
 var raceCases = []testCase{
 	{"LosersCompeteAgainOnceTheIDIsMissing", losersCompeteAgain},
 	{"EveryIDHasOneOwnerAndEverySlotOneRow", churn},
-	{"ChangesOfOneIDAreLinearizable", linearizable},
+	{"ChangesWithUnknownOutcomesAreLinearizable", scheduled},
+	{"RacingChangesAreLinearizable", racing},
+	{"MembersOfAMovingSpotHaveOneOwnerAtATime", movingSpot},
 }
 
 // losersCompeteAgain: twenty callers want one object. Whoever wins creates it, and

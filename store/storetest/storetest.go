@@ -23,6 +23,16 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Delete", deleteCases},
 		{"Fence", fenceCases},
 		{"Race", raceCases},
+		{"Spot", spotCases},
+		{"Member", memberCases},
+		{"Move", moveCases},
+		{"Aggregate", aggregateCases},
+		{"Inventory", inventoryCases},
+		{"First", firstCases},
+		{"Free", freeCases},
+		{"Epoch", epochCases},
+		{"EpochSpot", epochSpotCases},
+		{"View", viewCases},
 		{"Call", callCases},
 	} {
 		t.Run(group.name, func(t *testing.T) {

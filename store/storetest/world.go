@@ -48,8 +48,8 @@ func (w *world) lease(rid string) store.Lease {
 	return r.Lease
 }
 
-// server is a process that hosts objects of type "player"; edit may change what it
-// publishes.
+// server is a process that hosts Actors of type "player", User Spots of type "room" and
+// Instance Spots of type "quest"; edit may change what it publishes.
 func (w *world) server(rid string, edit ...func(*store.Descriptor)) process {
 	w.t.Helper()
 	p, err := w.startServer(rid, edit...)
@@ -68,6 +68,7 @@ func (w *world) startServer(rid string, edit ...func(*store.Descriptor)) (proces
 	d := store.Descriptor{
 		RID: rid, Lifecycle: r.Lease.Gen, Mesh: "mesh-" + rid, Endpoint: rid + ":7001", Role: store.RoleServer, State: store.Serving,
 		Weight: 100, ActorTypes: []string{"player"}, EntrySpotID: rid + "-entry-1", AppVersion: "1.2.3", Revision: 1,
+		SpotTypes: []store.SpotType{{Type: "quest", Kind: store.InstanceSpot}, {Type: "room", Kind: store.UserSpot}},
 	}
 	for _, e := range edit {
 		e(&d)

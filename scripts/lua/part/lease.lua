@@ -38,3 +38,12 @@ end
 local function process(rid, lifecycle)
   return rid .. ':' .. lifecycle
 end
+
+-- Counts a row of the owner that others took away, if its process can still renew and
+-- so hear of it.
+local function tell_freed(leases, freed, owner)
+  local gen, _, holder = lease_of(leases, owner.rid)
+  if gen == owner.lease_gen and holder == owner.owner then
+    redis.call('HINCRBY', freed, process(owner.rid, gen), 1)
+  end
+end

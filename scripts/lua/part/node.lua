@@ -1,10 +1,11 @@
 -- A node's descriptor is the hash `node`; the sorted set `nodes` lists the RIDs that
--- have one. `change` grows with each change of the list or of a descriptor, and its
--- name is also the channel that says so. The hash `entries` has for each RID its
+-- have one. The counter `change` grows with each change of the list or of a descriptor,
+-- and with each epoch, for what was known may be undone; its name is also the channel
+-- that says so. The hash `entries` has for each RID its
 -- Entry Spot's id, and for that id its process.
 
 local function tell_change(change)
-  redis.call('PUBLISH', change, text(redis.call('INCR', change)))
+  redis.call('PUBLISH', change, issue(change))
 end
 
 local function claim_entry(entries, rid, spot, owner)

@@ -24,11 +24,15 @@ end
 
 -- Row and answer: reason, epoch, found, ms left of the owner's lease, then fields and
 -- values. An Actor that shares its Spot's owner has it added, if the Spot's keys are
--- known.
+-- known. Of a row that save wrote, only its owner generation is read again: nothing else
+-- changes behind it.
 local function answer_row(reason, K, now)
-  local f = hash_of(K.row)
+  local f = K.saved or hash_of(K.row)
   if not f.state then
     return answer(reason, EPOCH, '0')
+  end
+  if K.saved then
+    f.owner_gen = redis.call('HGET', K.row, 'owner_gen')
   end
   local spot = spot_of(K, f)
   local owner = owner_of(f, spot)
@@ -40,9 +44,10 @@ local function answer_row(reason, K, now)
     f.mesh, f.rid, f.owner, f.lease_gen = spot.mesh, spot.rid, spot.owner, spot.lease_gen
     f.spot_gen, f.spot_version = spot.owner_gen, spot.version
   end
+  local n = 5
   for field, value in pairs(f) do
-    reply[#reply + 1] = field
-    reply[#reply + 1] = value
+    reply[n + 1], reply[n + 2] = field, value
+    n = n + 2
   end
   return reply
 end

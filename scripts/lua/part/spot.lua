@@ -41,15 +41,3 @@ local function rebase(row, old, old_spot, new, new_spot)
     redis.call('HINCRBY', row, 'owner_gen', '-' .. new_spot.owner_gen)
   end
 end
-
--- A member of a PerActor Spot that moved by itself leaves its owner before: the Spot
--- has one less to wait for.
-local function member_left(K, f)
-  if f.member and not f.shares then
-    local row = K.spots[f.spot].row
-    local s = redis.call('HMGET', row, 'left', 'rid', 'lease_gen')
-    if s[1] and (s[2] ~= f.rid or s[3] ~= f.lease_gen) and redis.call('HINCRBY', row, 'left', -1) <= 0 then
-      redis.call('HDEL', row, 'left')
-    end
-  end
-end

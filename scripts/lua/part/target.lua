@@ -5,20 +5,24 @@
 -- its descriptor. A new object needs a weight above 0 and, if it is an Actor, an
 -- Entry Spot.
 local function target_refusal(K, rid, lifecycle, f, members, now)
-  local node = hash_of(K.node)
-  if node.lifecycle ~= lifecycle or node.state ~= '1' or (f.kind == ACTOR and node.spot == '') or
+  local slots = slots_of(f, members)
+  local asked = { 'lifecycle', 'state', 'spot', 'owner', 'role', 'weight', 'mesh', 'offer:' .. f.kind .. ':' .. f.type }
+  for i = 1, #slots, 2 do
+    asked[#asked + 1] = 'max:' .. slots[i]
+  end
+  local told = redis.call('HMGET', K.node, unpack(asked))
+  local node = { spot = told[3], owner = told[4], mesh = told[7] }
+  if told[1] ~= lifecycle or told[2] ~= '1' or (f.kind == ACTOR and node.spot == '') or
     lease_refusal(K.leases, rid, node.owner, lifecycle, now) then
     return 'TargetUnavailable'
-  elseif node.role ~= '2' or not node['offer:' .. f.kind .. ':' .. f.type] or (not f.state and node.weight == '0') then
+  elseif told[5] ~= '2' or not told[8] or (not f.state and told[6] == '0') then
     return 'TargetIncompatible'
   end
-  local full = false
-  each_slot(f, members, function(what, n)
-    local limit = tonumber(node['max:' .. what] or '0')
-    full = full or (limit > 0 and slots_used(K.capacity, process(rid, lifecycle), what) + n > limit)
-  end)
-  if full then
-    return 'CapacityExceeded'
+  for i = 1, #slots, 2 do
+    local limit = tonumber(told[8 + (i + 1) / 2] or '0')
+    if limit > 0 and slots_used(K.capacity, process(rid, lifecycle), slots[i]) + slots[i + 1] > limit then
+      return 'CapacityExceeded'
+    end
   end
   return nil, node
 end

@@ -1,0 +1,68 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/zlnode/zlnode/store"
+)
+
+// cursorMark begins every cursor, so that a foreign one is noticed.
+const cursorMark = "behind "
+
+// List implements store.Store, in the order of ids.
+func (s *Store) List(ctx context.Context, f store.Filter, cursor string, limit int) (p store.Page, err error) {
+	behind, ours := strings.CutPrefix(cursor, cursorMark)
+	if err = firstOf(f.Check(), store.CheckLimit(limit)); err == nil && !ours && cursor != "" {
+		err = fmt.Errorf("%w: %.80q is no cursor of a list", store.ErrInvalid, cursor)
+	}
+	err = s.call(ctx, err, func(v view) {
+		ids := page(v.each(func(r *row) bool {
+			return (f.Kind == 0 || r.Kind == f.Kind) && (f.Type == "" || r.Type == f.Type) && (f.Mesh == "" || r.Mesh == f.Mesh)
+		}), behind, limit)
+		for _, id := range ids {
+			a, _ := v.record(id)
+			if a.Create != nil {
+				a.Create.Request = nil
+			}
+			p.Objects = append(p.Objects, a)
+		}
+		if len(ids) == limit {
+			p.Next = cursorMark + ids[limit-1]
+		}
+	})
+	return p, err
+}
+
+// page returns the first ids behind the given one.
+func page(ids []string, behind string, limit int) []string {
+	out := []string{}
+	for _, id := range ids {
+		if id > behind && len(out) < limit {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// Members implements store.Store.
+func (s *Store) Members(ctx context.Context, spotID, after string, limit int) (ids []string, err error) {
+	err = s.call(ctx, firstOf(store.CheckID("Spot id", spotID), store.CheckLimit(limit)), func(v view) {
+		ids = page(v.members(spotID), after, limit)
+	})
+	return ids, err
+}
+
+// Held implements store.Store.
+func (s *Store) Held(ctx context.Context, rid string, lifecycle store.LeaseGen, h store.Holding, after string, limit int) (ids []string, err error) {
+	err = s.call(ctx, firstOf(store.CheckName("RID", rid), store.CheckGen("lifecycle", lifecycle), store.CheckLimit(limit)), func(v view) {
+		ids = page(v.each(func(r *row) bool {
+			if h == store.HeldReserved {
+				return r.reserved(rid, lifecycle)
+			}
+			return r.active(rid, lifecycle) && !r.shares
+		}), after, limit)
+	})
+	return ids, err
+}
