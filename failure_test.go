@@ -271,8 +271,13 @@ func TestAFloodOfLargeRepliesLeavesTheLinkAlone(t *testing.T) {
 		const actors = 64
 		payload := make([]byte, 1<<20)
 		for i := range actors {
-			if _, err := c.CreateActor(w.ctx, zlnode.CreateActor{ID: fmt.Sprint("r", i), Type: "recorder"}); err != nil {
+			r, err := c.CreateActor(w.ctx, zlnode.CreateActor{ID: fmt.Sprint("r", i), Type: "recorder"})
+			if err != nil {
 				t.Fatal(err)
+			}
+			// The route is known before: the Store has no part in this.
+			if _, found, err := c.FindActor(w.ctx, r.Ref.ID); err != nil || !found {
+				t.Fatal(found, err)
 			}
 		}
 		var wg sync.WaitGroup
