@@ -134,7 +134,8 @@ func (c Config) internal() node.Config {
 	}
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
-		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace, RecoveryHold: c.RecoveryHold, StoreFailureGrace: c.StoreFailureGrace,
+		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
+		RecoveryHold: c.RecoveryHold, StoreFailureGrace: c.StoreFailureGrace,
 		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,

@@ -213,7 +213,7 @@ func TestACreationOfADeadNodeIsCancelledByTheNext(t *testing.T) {
 }
 
 // The Store is away: the last node list and its links stay for the grace, requests on
-// them go on, and nothing extends the lease.
+// them go on.
 // req: FO-18
 func TestAnOutageOfTheStoreKeepsListAndLinksForTheGrace(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {

@@ -243,10 +243,18 @@ func (r Reassert) Check() error {
 		checkOptionalID("Spot id", r.SpotID))
 }
 
-// Check returns ErrInvalid for a filter by type of no kind.
+// Check returns ErrInvalid if the filter breaks a limit, or names a type of no kind.
 func (f Filter) Check() error {
 	if f.Type != "" && f.Kind == 0 {
 		return invalid("a filter by type %q needs the kind", f.Type)
+	}
+	return firstOf(checkOptionalID("stable type", f.Type), checkText("mesh name", f.Mesh))
+}
+
+// Check returns ErrInvalid for what is none of the holdings.
+func (h Holding) Check() error {
+	if h != HeldOwned && h != HeldReserved {
+		return invalid("holding %d: need HeldOwned or HeldReserved", h)
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ type actorCell struct {
 	box     *mailbox.Mailbox[message]
 	context ActorContext
 
-	epoch atomic.Uint64 // of the Store, in which the row was last written
+	epoch     atomic.Uint64 // of the Store, in which the row was last written
+	asserting atomic.Bool   // a try to write it again is under way
 
 	gone atomic.Bool // it was ended, and takes nothing any more
 
@@ -149,6 +150,10 @@ type release struct {
 // Begin implements mailbox.Consumer. A held message may itself change the
 // consumer (a Destroy); those behind it then go to the new one.
 func (r *release) Begin(claim *mailbox.Claim[message]) {
+	if r.cell.gone.Load() { // it was ended while this was on its way
+		(&ending{cell: r.cell, err: errGone}).Begin(claim)
+		return
+	}
 	r.cell.become(claim, r.next)
 	held := r.from.held
 	r.from.held = nil

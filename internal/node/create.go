@@ -108,7 +108,7 @@ func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *E
 				return n.runAt(ctx, req, &change.Record)
 			case change.Reason == store.Recovering: // until processes are over whose rows may be lost
 				if !pause(ctx, createWaitMax) {
-					return CreateResult{}, fail(errkind.Unavailable, opCreate, req.ID,
+					return CreateResult{}, fail(fromContext(ctx, opCreate, req.ID).Kind, opCreate, req.ID,
 						"the Store has just come back or is new, and holds creations for %v; try again", n.cfg.RecoveryHold)
 				}
 				continue
@@ -159,10 +159,10 @@ func (n *Node) look(ctx context.Context, id string) (store.Authority, bool) {
 // its creation is under way and worth waiting for, or that of a dead node.
 func (n *Node) existing(req *CreateRequest, row *store.Authority, asked clock.Mono) (_ CreateResult, again bool, _ *Error) {
 	switch {
-	case row.Type != req.Type:
-		return CreateResult{}, false, fail(errkind.TypeMismatch, opCreate, req.ID, "it is of type %q, not %q", row.Type, req.Type)
 	case row.State == store.Creating && row.LeaseLeft <= 0:
 		return CreateResult{}, true, nil
+	case row.Type != req.Type:
+		return CreateResult{}, false, fail(errkind.TypeMismatch, opCreate, req.ID, "it is of type %q, not %q", row.Type, req.Type)
 	case !req.GetOrCreate:
 		return CreateResult{}, false, fail(errkind.AlreadyExists, opCreate, req.ID, "it exists or is being created")
 	case row.LeaseLeft <= 0:

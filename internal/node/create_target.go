@@ -67,6 +67,9 @@ func (n *Node) runCreation(job creation) (wire.CreateResult, *Error) {
 		return wire.CreateResult{}, errCreationRuns
 	}
 	defer n.running.end(job.op.Op)
+	if c, here := n.actors.Load(job.id); here && c.ref.ObjectGen == uint64(job.objGen) {
+		return n.replay(n.life, job) // it is over; a Store that forgot that may show it as Creating
+	}
 	if n.stopping.Load() {
 		return n.failCreation(job, errkind.ShuttingDown)
 	}

@@ -56,7 +56,9 @@ func (n *Node) keepLease() {
 				return
 			}
 		}
-		n.admitUntil.Store(int64(n.keeper.AdmitUntil()))
+		if !n.unread {
+			n.admitUntil.Store(int64(n.keeper.AdmitUntil()))
+		}
 		if n.leaseOver.Load() { // looked at after the store, as halt sets it before
 			n.admitUntil.Store(0)
 			return
@@ -87,7 +89,7 @@ func (n *Node) renewLease() lease.Event {
 		return lease.Failed{}
 	case r.Reason == store.Applied || r.Reason == store.AlreadyApplied:
 		n.heard(&r)
-		if r.Freed > n.freed {
+		if n.unread {
 			return lease.Failed{} // tried again soon; meanwhile nothing runs
 		}
 		return lease.Answered{SentAt: asked, Remaining: r.Lease.Remaining}

@@ -46,7 +46,9 @@ type Node struct {
 	admitUntil atomic.Int64  // clock.Mono; 0: never again
 	leaseOver  atomic.Bool   // this node has given its lease back
 	epoch      store.Epoch   // owned by keepLease
-	freed      uint64        // rows freed by hand that this node has dropped; owned by keepLease
+	freed      uint64        // the lease's count of rows freed by hand, all of them dropped here; owned by keepLease
+	unread     bool          // rows were freed, and it is not known which: nothing may run; owned by keepLease
+	serves     atomic.Bool   // the start is over
 
 	engine     *engine.Engine
 	pool       *mailbox.Pool
@@ -159,7 +161,11 @@ func (n *Node) start(ctx context.Context) error {
 			n.tasks.Go(n.mindReservations)
 		}
 	}
-	return n.openSessions()
+	if err := n.openSessions(); err != nil {
+		return err
+	}
+	n.serves.Store(true)
+	return nil
 }
 
 // openLinks prepares the link protocol and opens the link port.

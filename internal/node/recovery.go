@@ -18,13 +18,13 @@ import (
 // heard takes what a renewal says beside the lease. It runs on keepLease's goroutine
 // and returns before the node may act any longer.
 func (n *Node) heard(r *store.LeaseResult) {
-	if r.Freed > n.freed {
+	if n.unread || r.Freed != n.freed { // it begins anew in a Store that lost it
 		n.admitUntil.Store(0) // nothing runs before the rows were read again
-		if n.dropFreed() {
+		if n.unread = !n.dropFreed(); !n.unread {
 			n.freed = r.Freed
 		}
 	}
-	if r.Epoch != n.epoch {
+	if r.Epoch != n.epoch && n.serves.Load() {
 		n.log.Warn().Uint64("epoch", uint64(r.Epoch)).Msg("the Store has a new epoch: its last changes may be lost; writing this node's rows again")
 		n.epoch = r.Epoch
 		n.tasks.Go(func() { n.reassert(r.Epoch) })
@@ -46,9 +46,9 @@ func (n *Node) dropFreed() bool {
 		}
 		row, found, err := n.readRow(id)
 		switch {
-		case err != nil:
+		case err != nil && !errors.Is(err, store.ErrCorrupt):
 			all = false
-		case !found || !n.owns(&row) || uint64(row.ObjectGen) != c.ref.ObjectGen:
+		case err != nil, !found, !n.owns(&row), uint64(row.ObjectGen) != c.ref.ObjectGen:
 			n.drop(c, errGone)
 		}
 		return true
@@ -61,7 +61,8 @@ func (n *Node) dropFreed() bool {
 // meanwhile. It ends when all is done or the epoch is over.
 func (n *Node) reassert(epoch store.Epoch) {
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		if n.publishAgain() && n.reassertActors(epoch) && n.deleteUnknown() {
+		published, asserted := n.publishAgain(), n.reassertActors(epoch)
+		if published && asserted && n.deleteUnknown() {
 			n.log.Info().Uint64("epoch", uint64(epoch)).Msg("this node's rows are written again")
 			return
 		}
@@ -82,61 +83,78 @@ func (n *Node) publishAgain() bool {
 }
 
 // reassertActors does it for each Actor, a few at a time, and reports whether none is
-// left. It waits for a while only: a handler that hangs keeps its own Actor from it and
-// no other.
+// left. A handler that hangs keeps its own Actor from it, and its place until the round
+// is over.
 func (n *Node) reassertActors(epoch store.Epoch) bool {
 	var left atomic.Int64
+	ctx, cancel := context.WithTimeout(n.life, reassertWaitMax)
+	defer cancel()
 	places := make(chan struct{}, reassertsMax)
 	n.actors.Range(func(_ string, c *actorCell) bool {
-		if c.epoch.Load() == uint64(epoch) {
+		if c.epoch.Load() == uint64(epoch) || c.gone.Load() {
 			return true
 		}
 		left.Add(1)
-		_ = c.control(func(t *turn) { // a full queue: in the next round
-			n.reassertInTurn(t, epoch, places, func() { left.Add(-1) })
+		if !c.asserting.CompareAndSwap(false, true) {
+			return true // of the round before
+		}
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			c.asserting.Store(false)
+			return false
+		}
+		full := c.control(func(t *turn) {
+			n.reassertInTurn(c, t, epoch, func(done bool) {
+				c.asserting.Store(false)
+				<-places
+				if done {
+					left.Add(-1)
+				}
+			})
 		})
+		if full != nil { // in the next round
+			c.asserting.Store(false)
+			<-places
+		}
 		return true
 	})
-	ctx, cancel := context.WithTimeout(n.life, reassertWaitMax)
-	defer cancel()
 	waitFor(ctx, func() bool { return left.Load() == 0 })
 	return left.Load() == 0
 }
 
-// reassertInTurn holds the Actor's messages for one try in the background: no Destroy
-// may remove the row meanwhile. done is called if the Actor needs no other try.
-func (n *Node) reassertInTurn(t *turn, epoch store.Epoch, places chan struct{}, done func()) {
-	cell := t.cell
-	if t.refused != nil || cell.epoch.Load() == uint64(epoch) {
-		done()
+// reassertInTurn holds the Actor's messages while its row is written, in the
+// background: no Destroy may remove the row meanwhile. ended is called once, and told
+// whether the Actor needs no other try.
+func (n *Node) reassertInTurn(c *actorCell, t *turn, epoch store.Epoch, ended func(done bool)) {
+	if t.refused != nil || c.epoch.Load() == uint64(epoch) {
+		ended(c.gone.Load() || t.refused == nil) // a full hold refuses too
 		return
 	}
 	held := &hold{node: n}
 	started := n.tasks.Go(func() {
-		places <- struct{}{}
-		end := n.reassertRow(cell, epoch)
-		<-places
+		end := n.reassertRow(c, epoch)
 		if end == rowIsOver {
-			n.drop(cell, errGone)
+			n.drop(c, errGone)
 		} else {
-			cell.box.Seal(&release{cell: cell, from: held, next: cell})
+			c.box.Seal(&release{cell: c, from: held, next: c})
 		}
-		if end != rowInDoubt {
-			done()
-		}
+		ended(end != rowInDoubt)
 	})
-	if started {
-		cell.become(t.claim, held)
+	if !started {
+		ended(false)
+		return
 	}
+	c.become(t.claim, held)
 }
 
 // rowEnd is what a try to write a row again has shown.
 type rowEnd uint8
 
 const (
-	rowWritten rowEnd = iota
-	rowInDoubt        // to be tried again
-	rowIsOver         // it is another's now
+	rowSettled rowEnd = iota // no other try in this epoch
+	rowInDoubt               // to be tried again
+	rowIsOver                // it is another's now
 )
 
 func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
@@ -145,11 +163,20 @@ func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
 		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: c.version,
 		Mesh: c.ref.Mesh, SpotID: n.entryID,
 	}
-	change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reassert(ctx, r) })
+	var change store.Change
+	err := store.ErrUnknown
+	for wait := createWaitMin; errors.Is(err, store.ErrUnknown); wait = min(2*wait, settleWaitMax) {
+		// A try whose answer was lost may be applied yet, so the Actor waits for the
+		// same operation's answer: a Destroy would be undone by it.
+		change, err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reassert(ctx, r) })
+		if errors.Is(err, store.ErrUnknown) && !pause(n.life, wait) {
+			return rowInDoubt
+		}
+	}
 	switch {
 	case errors.Is(err, store.ErrInvalid):
 		n.log.Error().Err(err).Str("actor", c.ref.ID).Msg("a row that cannot be written; this is a bug of zlnode")
-		return rowWritten
+		return rowSettled
 	case err != nil:
 		return rowInDoubt
 	}
@@ -158,13 +185,16 @@ func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
 	case store.Applied, store.AlreadyApplied:
 		c.version = row.Version
 		c.epoch.Store(uint64(epoch))
-		return rowWritten
+		return rowSettled
 	case store.EpochChanged:
-		return rowWritten // a renewal tells of the later epoch, which is another round
+		return rowSettled // a renewal tells of the later epoch, which is another round
 	case store.VersionConflict:
 		if n.owns(row) && row.ObjectGen == r.ObjectGen {
-			c.version = row.Version // an own change whose answer was lost
+			c.version = max(c.version, row.Version) // an own change whose answer was lost
 			return rowInDoubt
+		}
+		if row.Version <= r.Version {
+			return rowInDoubt // it changed while it was read
 		}
 	case store.OwnerConflict, store.GenerationConflict:
 	default:
@@ -188,11 +218,13 @@ func (n *Node) deleteUnknown() bool {
 		}
 		row, found, err := n.readRow(id)
 		if err == nil && found && row.State == store.Ready && n.owns(&row) && !n.knows(id) {
-			_, err = n.attempt(func(ctx context.Context) (store.Change, error) {
+			var change store.Change
+			change, err = n.attempt(func(ctx context.Context) (store.Change, error) {
 				return n.store.Delete(ctx, store.FenceOf(&row), newOpID())
 			})
+			all = all && (err != nil || change.Reason != store.LeaseExpired)
 		}
-		all = all && err == nil
+		all = all && (err == nil || errors.Is(err, store.ErrCorrupt))
 	}
 	return all
 }
@@ -222,8 +254,8 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 	}
 	for id := range reserved {
 		row, found, err := n.readRow(id)
-		if err != nil || !found || row.Create == nil || !n.owns(&row) {
-			continue
+		if err != nil || !found || row.Create == nil || !n.owns(&row) || n.knows(id) {
+			continue // n.knows: its end is on its way, or a new epoch has undone it
 		}
 		if before[id] != row.Version {
 			seen[id] = row.Version

@@ -12,6 +12,7 @@ local K = { spots = {} }
 local _, request, first, terminal, versions
 _, K.row, request, first, terminal, K.leases, K.capacity, K.reserved, K.owned, K.objects, versions = unpack(KEYS)
 local id, op, result, fail_kind, reply, hash, retention = ARGV[2], unpack(ARGV, 9, 14)
+local op_id, op_of = parts_of(op)
 local CREATED = '1'
 local now = now_ms()
 
@@ -20,14 +21,14 @@ local function outcome(reason)
 end
 
 local old = hash_of(K.row)
-local ready = old.state == READY and old.object_gen == FENCE.object_gen and old.op == op
+local ready = old.state == READY and old.object_gen == FENCE.object_gen and old.op == op_id
 if ready or (terminal_kept(terminal, now) and redis.call('HGET', terminal, 'object_gen') == FENCE.object_gen) then
   return outcome('AlreadyApplied')
 end
 local refusal = fence_refusal(K, old, nil, CREATING, now)
 if refusal then
   return outcome(refusal)
-elseif old.op ~= op then
+elseif old.op ~= op_id or old.op_of ~= op_of then
   return outcome('VersionConflict')
 elseif result == CREATED and exhausted(versions) then
   return outcome('Exhausted')
@@ -36,7 +37,7 @@ end
 local new = {}
 if result == CREATED then
   new = copy(old)
-  new.state, new.version, new.epoch, new.deadline, new.hash = READY, issue(versions), EPOCH, nil, nil
+  new.state, new.version, new.epoch, new.deadline, new.hash, new.op_of = READY, issue(versions), EPOCH, nil, nil, nil
 else
   redis.call('ZREM', K.objects, index_of(old, id))
   redis.call('DEL', first)

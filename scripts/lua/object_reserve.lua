@@ -15,6 +15,7 @@ epoch, K.row, request, first, terminal, K.node, K.leases, K.capacity, K.reserved
   unpack(KEYS)
 local id, kind, stable_type, wide, op, target, lifecycle = unpack(ARGV, 2, 8)
 local timeout, hold, body, hash, message = tonumber(ARGV[9]), tonumber(ARGV[10]), unpack(ARGV, 11, 13)
+local op_id, op_of = parts_of(op)
 local now = now_ms()
 
 local function outcome(reason)
@@ -22,7 +23,7 @@ local function outcome(reason)
 end
 
 local old = hash_of(K.row)
-if old.op == op or terminal_kept(terminal, now) then
+if (old.op == op_id and (old.op_of or op_of) == op_of) or terminal_kept(terminal, now) then
   return outcome('AlreadyApplied')
 elseif old.state then
   return outcome(old.kind == kind and old.type == stable_type and 'Exists' or 'TypeMismatch')
@@ -40,8 +41,8 @@ end
 
 local new = {
   state = CREATING, kind = kind, type = stable_type, object_gen = issue(object_counter), owner_gen = '1',
-  version = issue(versions), mesh = node.mesh, rid = target, owner = node.owner, lease_gen = lifecycle, op = op,
-  deadline = text(now + timeout), hash = hash, epoch = EPOCH,
+  version = issue(versions), mesh = node.mesh, rid = target, owner = node.owner, lease_gen = lifecycle, op = op_id,
+  op_of = op_of, deadline = text(now + timeout), hash = hash, epoch = EPOCH,
   spot = kind == ACTOR and node.spot or nil, wide = wide == '1' and '1' or nil, first = message and '0' or nil,
 }
 redis.call('SET', request, body)

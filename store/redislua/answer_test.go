@@ -36,7 +36,7 @@ func TestOperationsReadBackAsWritten(t *testing.T) {
 // sense or the error is ErrCorrupt.
 func FuzzAnswer(f *testing.F) {
 	row := "Exists\n5\n1\n15000\nstate\n2\nkind\n1\ntype\nplayer\nobject_gen\n7\nowner_gen\n1\nversion\n9\nmesh\nmesh\nrid\nnode-a\n" +
-		"owner\n0a1b\nlease_gen\n3\nspot\nspot\nop\nnode-a:3:000102030405060708090a0b0c0d0e0f\nepoch\n5"
+		"owner\n0a1b\nlease_gen\n3\nspot\nspot\nop\nc000102030405060708090a0b0c0d0e0f\nop_of\nnode-a:3\nepoch\n5"
 	f.Add(row)
 	f.Add(row + "\nmove\n000102030405060708090a0b0c0d0e0f\nattempt\n1\nto_rid\nnode-b\nto_owner\nx\nto_lease\n4\nto_until\n1")
 	f.Add("Missing\n5\n0")

@@ -16,8 +16,7 @@ import (
 // everywhere.
 const auditLinesMax = 1000
 
-// Audit implements store.Store: what stands beside the rows must follow from them
-// (invariant I8 of the design: capacity and membership are recomputed from authorities).
+// Audit implements store.Store: what stands beside the rows must follow from them.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	first, err := s.auditOnce(ctx)
 	if err != nil || len(first) == 0 {
@@ -29,12 +28,12 @@ func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	}
 	var both []string
 	for line := range first {
-		if second[line] && len(both) < auditLinesMax {
+		if second[line] {
 			both = append(both, line)
 		}
 	}
 	slices.Sort(both)
-	return both, nil
+	return both[:min(len(both), auditLinesMax)], nil
 }
 
 // books are the facts that stand beside the rows, each with its value.

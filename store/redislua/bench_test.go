@@ -15,7 +15,7 @@ func onEach(b *testing.B, bench func(b *testing.B, s *scene)) {
 	})
 }
 
-func BenchmarkReadActor(b *testing.B) {
+func BenchmarkRead(b *testing.B) {
 	onEach(b, func(b *testing.B, s *scene) {
 		s.create("player-1")
 		ctx := b.Context()
@@ -28,7 +28,7 @@ func BenchmarkReadActor(b *testing.B) {
 	})
 }
 
-func BenchmarkReadActorParallel(b *testing.B) {
+func BenchmarkReadParallel(b *testing.B) {
 	onEach(b, func(b *testing.B, s *scene) {
 		s.create("player-1")
 		ctx := b.Context()

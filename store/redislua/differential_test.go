@@ -21,7 +21,7 @@ import (
 // Redis and, if there is one, on a real one. Few ids and processes meet often; fences
 // are old and operations come twice on purpose. After each operation all must have
 // answered the same, now and then all that can be read is compared, and nothing beside
-// the rows may differ from what follows from them (invariant I8 of the design). Nothing
+// the rows may differ from what follows from them. Nothing
 // ends by itself: what shall expire is made to. The flag -rapid.checks says how many
 // sequences; ZLNODE_TEST_VERBOSE shows how often each outcome came up.
 func TestStoreAnswersAsTheModelDoes(t *testing.T) {

@@ -11,7 +11,7 @@
 // store.ErrUnknown: it may have run; the caller reads again, or repeats the call
 // with the same operation id, and decides. No command is ever repeated behind the
 // caller's back, except one that a server answered it had not run (NOSCRIPT, and
-// in a Cluster MOVED and ASK).
+// in a Cluster MOVED and ASK, or a script that found an epoch which is not noted).
 //
 // Which of the two is known exactly, not judged by the error: each command carries
 // a nonce as an argument that go-redis must ask for when it encodes the command,

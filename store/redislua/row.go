@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/zlnode/zlnode/store"
@@ -64,7 +65,7 @@ func (r row) authority(id string, left time.Duration) store.Authority {
 	}
 	if a.State == store.Creating {
 		a.Create = &store.Creation{
-			Op: r.operation("op"), Deadline: time.UnixMilli(int64(r.number("deadline", 1<<53))), Hash: r.digest("hash"),
+			Op: r.operation(), Deadline: time.UnixMilli(int64(r.number("deadline", 1<<53))), Hash: r.digest("hash"),
 		}
 	}
 	if r.has("move") {
@@ -155,10 +156,10 @@ func (r row) digest(field string) (d store.Digest) {
 	return d
 }
 
-func (r row) operation(field string) store.OperationKey {
-	op, ok := parseOperation(r.fields[field])
+func (r row) operation() store.OperationKey {
+	op, ok := parseOperation(r.fields["op_of"] + ":" + strings.TrimPrefix(r.fields["op"], "c"))
 	if !ok {
-		r.fail(field)
+		r.fail("op")
 	}
 	return op
 }

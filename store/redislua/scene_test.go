@@ -57,7 +57,7 @@ func (s *scene) reserve(r store.Reserve, want store.Reason) store.Authority {
 	s.t.Helper()
 	c, err := s.Reserve(within(s.t), r)
 	if err != nil || c.Reason != want {
-		s.t.Fatalf("ReserveActor(%q) = %+v, %v; want %v", r.ID, c, err, want)
+		s.t.Fatalf("Reserve(%q) = %+v, %v; want %v", r.ID, c, err, want)
 	}
 	return c.Record
 }
@@ -66,7 +66,7 @@ func (s *scene) finish(a store.Authority, op store.OperationKey, result store.Re
 	s.t.Helper()
 	c, err := s.Finish(within(s.t), store.Finish{Fence: fence(a), Op: op, Result: result, Reply: []byte("reply")})
 	if err != nil || c.Reason != want {
-		s.t.Fatalf("FinishActor(%q) = %+v, %v; want %v", a.ID, c, err, want)
+		s.t.Fatalf("Finish(%q) = %+v, %v; want %v", a.ID, c, err, want)
 	}
 	return c.Record
 }

@@ -35,7 +35,7 @@ func TestScriptsAreLoadedAgainWhenTheServerForgotThem(t *testing.T) {
 			t.Errorf("ListNodes = %+v, %v", l, err)
 		}
 		if c, err := s.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
-			t.Errorf("DeleteActor = %+v, %v", c, err)
+			t.Errorf("Delete = %+v, %v", c, err)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestNamespacesShareNothing(t *testing.T) {
 			t.Errorf("the other namespace sees the terminal record: %v, %v", found, err)
 		}
 		if c, err := two.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Missing {
-			t.Errorf("DeleteActor in the other namespace = %+v, %v", c, err)
+			t.Errorf("Delete in the other namespace = %+v, %v", c, err)
 		}
 		two.create("player-1")
 		if c, err := one.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
@@ -166,7 +166,7 @@ func TestRecordsThatNoScriptWroteAreCorrupt(t *testing.T) {
 		}
 		key := k.object("player-1")
 		for field, value := range map[string]string{
-			"object_gen": "0x1", "version": "9223372036854775808", "state": "3", "deadline": "soon", "hash": "00", "op": "node-a:1:00",
+			"object_gen": "0x1", "version": "9223372036854775808", "state": "3", "deadline": "soon", "hash": "00", "op": "00",
 		} {
 			r := s.request("player-1")
 			a := s.reserve(r, store.Applied)
@@ -183,7 +183,7 @@ func TestRecordsThatNoScriptWroteAreCorrupt(t *testing.T) {
 		raw.Set(within(t), key, "a string", 0)
 		read("another kind of key")
 		if c, err := s.Reserve(within(t), s.request("player-1")); !errors.Is(err, store.ErrCorrupt) {
-			t.Errorf("ReserveActor = %+v, %v; want ErrCorrupt", c, err)
+			t.Errorf("Reserve = %+v, %v; want ErrCorrupt", c, err)
 		}
 		raw.HSet(within(t), k.node("node-a"), "encoded", "{")
 		if l, err := s.ListNodes(within(t), 0); !errors.Is(err, store.ErrCorrupt) {
@@ -252,7 +252,7 @@ func TestClusterClientDoesEveryOperation(t *testing.T) {
 	s := newScene(t, openStore(t, embeddedRedis(t).URL()+"?cluster=true"))
 	a, op := s.create("player-1")
 	if got, found, err := s.Read(within(t), "player-1"); err != nil || !found || got.Version != a.Version {
-		t.Errorf("ReadActor = %+v, %v, %v", got, found, err)
+		t.Errorf("Read = %+v, %v, %v", got, found, err)
 	}
 	if got, found, err := s.ReadTerminal(within(t), op); err != nil || !found || got.Result != store.Created {
 		t.Errorf("ReadTerminal = %+v, %v, %v", got, found, err)
@@ -261,7 +261,7 @@ func TestClusterClientDoesEveryOperation(t *testing.T) {
 		t.Errorf("ListNodes = %+v, %v", l, err)
 	}
 	if c, err := s.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
-		t.Errorf("DeleteActor = %+v, %v", c, err)
+		t.Errorf("Delete = %+v, %v", c, err)
 	}
 	if r, err := s.RenewLease(within(t), s.lease, time.Hour); err != nil || r.Reason != store.Applied {
 		t.Errorf("RenewLease = %+v, %v", r, err)

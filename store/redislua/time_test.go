@@ -96,7 +96,7 @@ func TestTerminalKeysExpireByThemselves(t *testing.T) {
 		}
 		deletion := newOp()
 		if c, err := s.Delete(within(t), fence(a), deletion); err != nil || c.Reason != store.Applied {
-			t.Fatalf("DeleteActor = %+v, %v", c, err)
+			t.Fatalf("Delete = %+v, %v", c, err)
 		}
 		if ttl := raw.PTTL(within(t), s.keys.deletion(deletion)).Val(); ttl <= store.TerminalRetention-stepMax || ttl > store.TerminalRetention {
 			t.Errorf("deletion key lives %v; want close to %v", ttl, store.TerminalRetention)

@@ -77,7 +77,7 @@ func (s *Store) Members(ctx context.Context, spotID, after string, limit int) ([
 
 // Held implements store.Store.
 func (s *Store) Held(ctx context.Context, rid string, lifecycle store.LeaseGen, h store.Holding, after string, limit int) ([]string, error) {
-	if err := firstOf(store.CheckName("RID", rid), store.CheckGen("lifecycle", lifecycle), store.CheckLimit(limit)); err != nil {
+	if err := firstOf(store.CheckName("RID", rid), store.CheckGen("lifecycle", lifecycle), h.Check(), store.CheckLimit(limit)); err != nil {
 		return nil, err
 	}
 	set := s.keys.owned
@@ -174,7 +174,7 @@ func (s *Store) rowsOnly(ctx context.Context, ids []string) ([]store.Authority, 
 	a.gen("epoch")
 	var rows []store.Authority
 	for a.more() {
-		place := a.number("place", uint64(len(ids)))
+		place := a.number("place", uint64(len(ids)-1))
 		left := a.timeLeft()
 		r := row{a, map[string]string{}}
 		for range a.number("count of fields", uint64(len(a.words))) {

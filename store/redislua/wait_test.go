@@ -92,8 +92,8 @@ func TestChangeIsAnsweredWhenItsReplicasHaveIt(t *testing.T) {
 
 	replica.resume()
 	patient.reserve(r, store.AlreadyApplied)
-	if op := replica.raw.HGet(within(t), patient.keys.object(r.ID), "op").Val(); op != operation(r.Op) {
-		t.Errorf("after the repeat's answer the replica has the row of operation %q; want %q", op, operation(r.Op))
+	if op := replica.raw.HGet(within(t), patient.keys.object(r.ID), "op").Val(); op != "c"+hexOf(r.Op.Op) {
+		t.Errorf("after the repeat's answer the replica has the row of operation %q; want %q", op, "c"+hexOf(r.Op.Op))
 	}
 	patient.reserve(other, store.Exists)
 	audit(t, patient.Store)

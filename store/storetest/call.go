@@ -33,7 +33,7 @@ var callCases = []testCase{
 		}
 		_, _, err := w.s.Read(w.ctx(), "player-1")
 		if !errors.Is(err, store.ErrUnavailable) {
-			w.t.Errorf("ReadActor after Close: %v; want ErrUnavailable", err)
+			w.t.Errorf("Read after Close: %v; want ErrUnavailable", err)
 		}
 		if err := w.s.Ping(w.ctx()); !errors.Is(err, store.ErrUnavailable) {
 			w.t.Errorf("Ping after Close: %v; want ErrUnavailable", err)

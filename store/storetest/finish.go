@@ -60,7 +60,7 @@ var finishCases = []testCase{
 		reply := bytes.Repeat([]byte{0, 1, 0xfe, '\n'}, store.PayloadBytesMax/4)
 		c, err := w.s.Finish(w.ctx(), store.Finish{Fence: fence(a), Op: r.Op, Result: store.Rejected, Reply: reply})
 		if err != nil || c.Reason != store.Applied {
-			w.t.Fatalf("FinishActor = %+v, %v", c, err)
+			w.t.Fatalf("Finish = %+v, %v", c, err)
 		}
 		if t := w.wantTerminal(r.Op, store.Rejected); !bytes.Equal(t.Reply, reply) {
 			w.t.Errorf("reply of %d bytes came back with %d", len(reply), len(t.Reply))

@@ -60,12 +60,12 @@ func (w *world) getOrCreate(id string, p process, factory func() store.Result) (
 		case c.Reason == store.Exists || c.Reason == store.CapacityExceeded:
 			continue // another one's creation is under way
 		case c.Reason != store.Applied:
-			return "", fmt.Errorf("ReserveActor gave %v", c.Reason)
+			return "", fmt.Errorf("reserve gave %v", c.Reason)
 		}
 		f := store.Finish{Fence: fence(c.Record), Op: r.Op, Result: factory()}
 		done, err := w.s.Finish(ctx, f)
 		if err != nil || done.Reason != store.Applied {
-			return "", fmt.Errorf("FinishActor gave %v, %w", done.Reason, err)
+			return "", fmt.Errorf("finish gave %v, %w", done.Reason, err)
 		}
 		return f.Result.String(), nil
 	}
@@ -90,7 +90,7 @@ func churn(w *world) {
 			case c.Reason == store.Applied:
 				f := store.Finish{Fence: fence(c.Record), Op: r.Op, Result: store.Result(1 + n%3)}
 				if done, err := w.s.Finish(w.ctx(), f); err != nil || done.Reason != store.Applied {
-					w.t.Errorf("FinishActor of an own reservation gave %v, %v", done.Reason, err)
+					w.t.Errorf("Finish of an own reservation gave %v, %v", done.Reason, err)
 				}
 			case c.Reason == store.Exists && c.Record.State == store.Ready && n%2 == 0:
 				if _, err := w.s.Delete(w.ctx(), fence(c.Record), newOp()); err != nil {

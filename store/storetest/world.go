@@ -138,7 +138,7 @@ func (w *world) reserve(r store.Reserve, want store.Reason) store.Authority {
 	w.t.Helper()
 	c, err := w.s.Reserve(w.ctx(), r)
 	if err != nil || c.Reason != want {
-		w.t.Fatalf("ReserveActor(%q) = %+v, %v; want %v", r.ID, c, err, want)
+		w.t.Fatalf("Reserve(%q) = %+v, %v; want %v", r.ID, c, err, want)
 	}
 	return c.Record
 }
@@ -152,7 +152,7 @@ func (w *world) finish(a store.Authority, op store.OperationKey, result store.Re
 	w.t.Helper()
 	c, err := w.s.Finish(w.ctx(), store.Finish{Fence: fence(a), Op: op, Result: result, Reply: []byte("reply"), FailKind: 12})
 	if err != nil || c.Reason != want {
-		w.t.Fatalf("FinishActor(%q, %v) = %+v, %v; want %v", a.ID, result, c, err, want)
+		w.t.Fatalf("Finish(%q, %v) = %+v, %v; want %v", a.ID, result, c, err, want)
 	}
 	return c
 }
@@ -168,7 +168,7 @@ func (w *world) delete(a store.Authority, op store.OpID, want store.Reason) stor
 	w.t.Helper()
 	c, err := w.s.Delete(w.ctx(), fence(a), op)
 	if err != nil || c.Reason != want {
-		w.t.Fatalf("DeleteActor(%q) = %+v, %v; want %v", a.ID, c, err, want)
+		w.t.Fatalf("Delete(%q) = %+v, %v; want %v", a.ID, c, err, want)
 	}
 	return c
 }
@@ -185,7 +185,7 @@ func (w *world) read(id string) (store.Authority, bool) {
 	w.t.Helper()
 	a, found, err := w.s.Read(w.ctx(), id)
 	if err != nil {
-		w.t.Fatalf("ReadActor(%q): %v", id, err)
+		w.t.Fatalf("Read(%q): %v", id, err)
 	}
 	return a, found
 }
