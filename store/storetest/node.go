@@ -146,12 +146,13 @@ var nodeCases = []testCase{
 		// One node publishes again and again. Its revision and the change number grow
 		// together, so their difference tells whether a list mixes two moments.
 		p := w.server("node-a")
+		first := w.list(0)
 		ctx, stop := context.WithCancel(w.ctx())
 		var publisher sync.WaitGroup
 		publisher.Go(func() {
 			tick := time.NewTicker(2 * time.Millisecond)
 			defer tick.Stop()
-			for ctx.Err() == nil {
+			for ctx.Err() == nil && p.desc.Revision < 200 { // an end, for readers that are always too late
 				<-tick.C
 				p.desc.Revision++
 				if reason, err := w.s.PublishNode(w.ctx(), p.Lease, p.desc); err != nil || reason != store.Applied {
@@ -159,7 +160,6 @@ var nodeCases = []testCase{
 				}
 			}
 		})
-		first := w.list(0)
 		last := first
 		for last.Nodes[0].Revision < 20 && !w.t.Failed() {
 			var err error
