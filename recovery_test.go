@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/scripts/lua"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -73,6 +74,63 @@ func TestOwnersWriteTheirRowsAgainInANewEpoch(t *testing.T) {
 		}
 		if gone, err := a.DestroyActor(w.ctx, ref); err != nil || !gone {
 			t.Errorf("destroy under the new version: %v %v", gone, err)
+		}
+	})
+}
+
+// The answer to a re-assertion is lost: the Actor waits until the Store has said what
+// became of it, then goes on, and its row is the one that it knows.
+func TestAReassertionWhoseAnswerIsLostIsSettledBeforeTheActorGoesOn(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		st := w.location()
+		road := w.behindProxy()
+		a := w.start(shortLease(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), counterApp())
+		ref := w.createAt(a, "a")
+		if _, err := zlnode.Request[int](w.ctx, a.Actor(ref.ID), "add", 1); err != nil {
+			t.Fatal(err)
+		}
+		road.loseAnswerTo(lua.ObjectReassert)
+		epoch, err := st.RaiseEpoch(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		receive(t, road.lost)
+		road.heal()
+		for total := 0; total < 2; { // held meanwhile, or refused if the lease ended over it
+			total, err = zlnode.Request[int](w.ctx, a.Actor(ref.ID), "add", 1)
+			if w.ctx.Err() != nil {
+				t.Fatal(err)
+			}
+		}
+		w.wantRow(st, ref.ID, "the epoch", func(row *store.Authority, found bool) bool { return found && row.Epoch == epoch })
+		if gone, err := a.DestroyActor(w.ctx, ref); err != nil || !gone {
+			t.Errorf("destroy under the version that the re-assertion gave: %v %v", gone, err)
+		}
+		w.wantRow(st, ref.ID, "its end", func(_ *store.Authority, found bool) bool { return !found })
+	})
+}
+
+// While an epoch is young nothing new is created, and the error says so; what is there
+// is found.
+func TestAYoungEpochHoldsCreations(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		before := w.server("a", counterApp())
+		ref := w.createAt(before, "a")
+		careful := w.start(zlnode.Config{
+			RID: "b", Role: zlnode.RoleClient, RecoveryHold: time.Hour, CreateTimeout: 200 * time.Millisecond,
+		}, counterApp())
+		w.linked(careful, 1)
+		if _, err := w.location().RaiseEpoch(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		_, err := careful.CreateActor(w.ctx, zlnode.CreateActor{ID: "new", Type: "counter"})
+		wantKind(t, err, zlnode.DeadlineExceeded)
+		if !strings.Contains(err.Error(), "holds creations for 1h") {
+			t.Errorf("the error does not say why: %v", err)
+		}
+		r, err := careful.GetOrCreateActor(w.ctx, zlnode.CreateActor{ID: ref.ID, Type: "counter"})
+		if err != nil || r.Ref.ObjectGen != ref.ObjectGen {
+			t.Errorf("the actor that is there: %+v, %v", r, err)
 		}
 	})
 }

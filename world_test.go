@@ -66,7 +66,10 @@ func newWorld(t *testing.T, url string) *world {
 
 // config fills in what all nodes of the world share.
 func (w *world) config(c zlnode.Config) zlnode.Config {
-	c.StoreURL, c.Namespace, c.MeshKey, c.RecoveryHold = w.url, w.namespace, meshKey, -1
+	c.StoreURL, c.Namespace, c.MeshKey = w.url, w.namespace, meshKey
+	if c.RecoveryHold == 0 {
+		c.RecoveryHold = -1 // nobody has used the namespace before
+	}
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
 	}

@@ -203,3 +203,24 @@ func TestNoTurnBeginsPastTheAdmissionDeadline(t *testing.T) {
 		t.Errorf("with the lease renewed, executed %v", j.all)
 	}
 }
+
+// A release that comes after the Actor's end, as of a Store call that was on its way,
+// runs nothing of what it held.
+func TestAReleaseDoesNotWakeAnActorThatEnded(t *testing.T) {
+	n, j := bareNode(t), &journal{}
+	held := &hold{node: n}
+	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
+	if err := c.push(note(1)); err != nil {
+		t.Fatal(err)
+	}
+	c.refuseAll(errGone)
+	c.box.Seal(&release{cell: c, from: held, next: c})
+	barrier(t, c)
+	if err := c.push(note(2)); err != nil {
+		t.Fatal(err)
+	}
+	barrier(t, c)
+	if len(j.all) != 0 {
+		t.Errorf("ran %v after its end", j.all)
+	}
+}

@@ -58,7 +58,7 @@ func (n *Node) dropFreed() bool {
 
 // reassert writes the rows of this node's Actors again, as this node knows them, and
 // removes rows that name it and of which it knows nothing. What is open goes on
-// meanwhile. It ends when all is done or the epoch is over.
+// meanwhile. It ends when all is done, or when this process may not act any more.
 func (n *Node) reassert(epoch store.Epoch) {
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
 		published, asserted := n.publishAgain(), n.reassertActors(epoch)
@@ -66,9 +66,19 @@ func (n *Node) reassert(epoch store.Epoch) {
 			n.log.Info().Uint64("epoch", uint64(epoch)).Msg("this node's rows are written again")
 			return
 		}
-		if !pause(n.life, wait) {
+		if n.over() || !pause(n.life, wait) {
 			return
 		}
+	}
+}
+
+// over reports whether the node has stopped or lost its lease for good.
+func (n *Node) over() bool {
+	select {
+	case <-n.done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -91,7 +101,7 @@ func (n *Node) reassertActors(epoch store.Epoch) bool {
 	defer cancel()
 	places := make(chan struct{}, reassertsMax)
 	n.actors.Range(func(_ string, c *actorCell) bool {
-		if c.epoch.Load() == uint64(epoch) || c.gone.Load() {
+		if c.epoch.Load() >= uint64(epoch) || c.gone.Load() {
 			return true
 		}
 		left.Add(1)
@@ -127,7 +137,7 @@ func (n *Node) reassertActors(epoch store.Epoch) bool {
 // background: no Destroy may remove the row meanwhile. ended is called once, and told
 // whether the Actor needs no other try.
 func (n *Node) reassertInTurn(c *actorCell, t *turn, epoch store.Epoch, ended func(done bool)) {
-	if t.refused != nil || c.epoch.Load() == uint64(epoch) {
+	if t.refused != nil || c.epoch.Load() >= uint64(epoch) {
 		ended(c.gone.Load() || t.refused == nil) // a full hold refuses too
 		return
 	}
@@ -169,7 +179,7 @@ func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
 		// A try whose answer was lost may be applied yet, so the Actor waits for the
 		// same operation's answer: a Destroy would be undone by it.
 		change, err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reassert(ctx, r) })
-		if errors.Is(err, store.ErrUnknown) && !pause(n.life, wait) {
+		if errors.Is(err, store.ErrUnknown) && (n.over() || !pause(n.life, wait)) {
 			return rowInDoubt
 		}
 	}
@@ -238,6 +248,8 @@ func (n *Node) mindReservations() {
 	seen := map[string]store.Version{}
 	for {
 		select {
+		case <-n.done:
+			return
 		case <-n.life.Done():
 			return
 		case <-t.C:
