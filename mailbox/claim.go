@@ -36,7 +36,7 @@ func (c *Claim[T]) Number() uint64 { return c.number }
 // first, as soon as this call of Begin or Consume has ended. The last Become of a
 // turn counts. An object ends by becoming a consumer that refuses.
 func (c *Claim[T]) Become(next Consumer[T]) {
-	invariant.Check(c.w != nil, "mailbox: Become of a claim that has ended")
+	c.held()
 	invariant.Check(next != nil, "mailbox: Become without a consumer")
 	c.m.consumer = next
 	c.m.fresh = true
@@ -46,9 +46,14 @@ func (c *Claim[T]) Become(next Consumer[T]) {
 // so the mailbox's other messages wait too; the worker's place in the pool is
 // lent to another worker meanwhile, so that nothing else does.
 func (c *Claim[T]) Blocking(f func()) {
-	invariant.Check(c.w != nil, "mailbox: Blocking of a claim that has ended")
-	w := c.w
+	w := c.held()
 	w.pool.lend(w)
 	defer w.pool.regain(w) // also if f panics
 	f()
+}
+
+// held returns the worker that holds the claim.
+func (c *Claim[T]) held() *worker {
+	invariant.Check(c.w != nil, "mailbox: a claim was used after its end")
+	return c.w
 }

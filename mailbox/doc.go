@@ -17,6 +17,15 @@
 // notice nothing and are never stopped. An object that ends becomes a consumer
 // that refuses; a mailbox has no Close.
 //
+// # Lanes and groups
+//
+// A mailbox has two lanes: what PushLifecycle appends goes first, but after 8 such
+// turns in a row another message has one, if one waits.
+//
+// A Group is one gate for several mailboxes, such as a room and its members: one turn
+// of all of them runs at a time, and each keeps its own queue. A turn that waits by
+// Claim.Yield lets the others of its group run meanwhile.
+//
 // # Blocking
 //
 // A consumer that waits stops its own mailbox only. If it says so, by
@@ -28,6 +37,9 @@
 //
 //	messages of a mailbox   Limits; Push answers ErrFull and takes nothing
 //	control messages        the number that the framework has in use per object
+//	lifecycle messages      the same; at most 8 turns of them before another's
+//	a member of a group     16 turns in a row while others of the group wait
+//	turns in a Yield        half of Config.MaxWorkers; beyond, Yield refuses
 //	ready set               one entry per mailbox, part of the mailbox
 //	time of a claim         Config.TimeBudget, checked between turns
 //	workers                 Config.MaxWorkers; beyond, ready mailboxes wait

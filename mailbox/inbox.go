@@ -70,6 +70,10 @@ func (b *inbox[T]) tryPush(old, n, idle *node[T]) bool {
 	return b.head.CompareAndSwap(old, n)
 }
 
+// claim takes the mailbox for the caller if it is idle, as a push and a worker do, in
+// one step. Safe for concurrent use.
+func (b *inbox[T]) claim(idle *node[T]) bool { return b.head.CompareAndSwap(idle, nil) }
+
 // takeAll returns the queued nodes, the newest first. Only the claim's holder may
 // call it, so it never meets idle.
 func (b *inbox[T]) takeAll() *node[T] { return b.head.Swap(nil) }

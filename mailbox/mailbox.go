@@ -54,11 +54,12 @@ type Mailbox[T any] struct {
 	list     *node[T] // taken from the inbox and not yet consumed, oldest first
 	claim    Claim[T]
 
-	// The claim's holder owns this line too; link in gate is the ready set's while
-	// the mailbox is in it.
+	// The claim's holder owns this line too, except lane, which the first
+	// PushLifecycle sets; link in gate is the ready set's while the mailbox is in it.
 	gate  gate
-	fresh bool // the consumer's Begin is due
-	_     [23]byte
+	lane  atomic.Pointer[lane[T]] // nil: nothing was ever pushed into it
+	fresh bool                    // the consumer's Begin is due
+	_     [7]byte
 }
 
 // successor is a consumer that waits to take over.
@@ -68,12 +69,17 @@ type successor[T any] struct{ consumer Consumer[T] }
 // first claim, right before the first message; never, if a Seal comes before that.
 func New[T any](p *Pool, c Consumer[T], l Limits) *Mailbox[T] {
 	invariant.Check(c != nil, "mailbox: New without a consumer")
-	m := &Mailbox[T]{pool: p, consumer: c, fresh: true, nodes: nodesOf[T](p)}
+	m := new(Mailbox[T])
+	m.init(p, c, l)
+	return m
+}
+
+func (m *Mailbox[T]) init(p *Pool, c Consumer[T], l Limits) {
+	m.pool, m.consumer, m.fresh, m.nodes = p, c, true, nodesOf[T](p)
 	m.budget.init(l)
 	m.inbox.init(&m.nodes.idle)
 	m.claim.m = m
 	m.gate.init(m, p.ready.shard())
-	return m
 }
 
 // Push appends v, whose payload is bytes long, or returns ErrFull and takes
@@ -110,8 +116,7 @@ func (m *Mailbox[T]) Seal(next Consumer[T]) {
 	if m.sealed.Swap(&successor[T]{next}) != nil {
 		return // the marker of the seal before is on its way, and no claim has come
 	}
-	var none T
-	m.push(none, costMarker) // makes the mailbox ready, like any push
+	m.mark()
 }
 
 // Len returns the number of admitted messages whose turn has not ended. While
@@ -123,6 +128,22 @@ func (m *Mailbox[T]) push(v T, cost uint64) {
 	n.v = v
 	n.cost = cost
 	if m.inbox.push(n, &m.nodes.idle) {
+		m.ready()
+	}
+}
+
+// mark makes the mailbox ready, like any push, without a message.
+func (m *Mailbox[T]) mark() {
+	var none T
+	m.push(none, costMarker)
+}
+
+// ready puts the mailbox where the next claim finds it. Called by who has just made
+// it ready, or by the claim's holder as its last step.
+func (m *Mailbox[T]) ready() {
+	if g := m.gate.group; g != nil {
+		g.members.PushControl(&m.gate)
+	} else {
 		m.pool.put(&m.gate)
 	}
 }

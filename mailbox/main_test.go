@@ -51,6 +51,12 @@ func (f *funcs[T]) Consume(c *Claim[T], v T) {
 	}
 }
 
+// reporter is a test, or a try of a property.
+type reporter interface {
+	Helper()
+	Error(args ...any)
+}
+
 // startPool returns a pool that is closed at the end of the test.
 func startPool(t testing.TB, cfg Config) *Pool {
 	t.Helper()
@@ -59,7 +65,7 @@ func startPool(t testing.TB, cfg Config) *Pool {
 	return p
 }
 
-func closePool(t testing.TB, p *Pool) {
+func closePool(t reporter, p *Pool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

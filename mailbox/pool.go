@@ -68,10 +68,13 @@ type Pool struct {
 		past       uint64               // turns of workers that have ended
 		lent       uint64
 		monitoring bool
+		closing    bool // no turn yields any more
 		closed     bool
+		yields     int // turns in Claim.Yield
 	}
 	watch chan struct{} // wakes the monitor; capacity 1
 	stop  chan struct{} // closed by Close
+	calm  chan struct{} // closed when the pool is closing and no turn is in a Yield
 	gone  chan struct{} // closed when the last worker and the monitor have ended
 }
 
@@ -102,6 +105,7 @@ func NewPool(cfg Config) *Pool {
 		cfg:   cfg,
 		watch: make(chan struct{}, 1),
 		stop:  make(chan struct{}),
+		calm:  make(chan struct{}),
 		gone:  make(chan struct{}),
 	}
 	p.ready.init(cfg.Workers)
@@ -143,6 +147,11 @@ func (p *Pool) Stats() Stats {
 // any more. So close the pool last, when the mailboxes have become consumers that
 // refuse and are empty. Close must not be called from inside a turn.
 func (p *Pool) Close(ctx context.Context) error {
+	p.endYields()
+	select {
+	case <-p.calm:
+	case <-ctx.Done():
+	}
 	p.shut()
 	select {
 	case <-p.gone:
@@ -177,5 +186,41 @@ func (p *Pool) shut() {
 func (p *Pool) ended() {
 	if p.mu.closed && !p.mu.monitoring && len(p.mu.workers) == 0 {
 		close(p.gone)
+	}
+}
+
+// beginYield reports whether a turn may yield. Half of the workers stay for turns that
+// do not: those in a Yield need others to end.
+func (p *Pool) beginYield() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.closing || p.mu.yields >= p.cfg.MaxWorkers/2 {
+		return false
+	}
+	p.mu.yields++
+	return true
+}
+
+func (p *Pool) endYield() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.yields--
+	p.calmed()
+}
+
+// endYields lets no further turn yield.
+func (p *Pool) endYields() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.mu.closing {
+		p.mu.closing = true
+		p.calmed()
+	}
+}
+
+// calmed notes that the last Yield is over. Under mu.
+func (p *Pool) calmed() {
+	if p.mu.closing && p.mu.yields == 0 {
+		close(p.calm)
 	}
 }

@@ -11,6 +11,7 @@ import (
 type gate struct {
 	link  mpsc.Node[*gate]
 	home  *shard
+	group *Group // in which it waits instead of in home; the claim's holder sets it
 	owner interface{ run(w *worker) }
 }
 

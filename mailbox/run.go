@@ -12,10 +12,12 @@ func (m *Mailbox[T]) run(w *worker) {
 	invariant.Check(m.claim.w == nil, "mailbox: two workers hold the claim")
 	m.claim.w = w
 	m.claim.number++
-	w.begin()
+	if m.gate.group == nil {
+		w.begin() // else the turns are part of the group's claim
+	}
 	for !m.turns(w) { // a panic ended a turn, not the claim
 		if w.turned() {
-			m.back()
+			m.back(w)
 			return
 		}
 	}
@@ -30,11 +32,12 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		used spent[T] // lost to the collector after a panic
 		look = pace{turns: w.turns}
 		c    = &m.claim
+		from = w.turns
 	)
 	defer func() {
 		if !ended {
 			m.finish(turn)
-			m.broken(recover())
+			m.broken(w, recover())
 		}
 	}()
 	for {
@@ -46,10 +49,18 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 			m.consumer.Begin(c)
 			continue // Begin may have named another consumer, and a seal may have come
 		}
+		if l := m.lane.Load(); l != nil {
+			if l.waits() {
+				used.flush(m.nodes) // what follows is linked to other nodes
+				m.order(l)
+			} else {
+				l.run = 0
+			}
+		}
 		n := m.list
 		if n == nil {
 			used.flush(m.nodes)
-			if look.due(w.turns) && !m.pool.ready.any() {
+			if look.due(w.turns) && m.gate.group == nil && !m.pool.ready.any() {
 				look.pause()
 			}
 			c.w = nil
@@ -69,9 +80,9 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		m.consumer.Consume(c, v)
 		turn = 0
 		m.finish(cost)
-		if w.turned() {
+		if w.turned() || w.turns-from >= share && m.gate.group.othersWait() {
 			used.flush(m.nodes)
-			m.back()
+			m.back(w)
 			return true
 		}
 	}
@@ -89,22 +100,36 @@ func (m *Mailbox[T]) finish(cost uint64) {
 	m.finished.Store(m.finished.Load() + cost) // has one writer
 }
 
-// back ends the claim. If anything is left, the mailbox goes to the end of the
-// ready set.
-func (m *Mailbox[T]) back() {
+// back ends the claim. If anything is left, the mailbox becomes ready again, behind
+// others.
+func (m *Mailbox[T]) back(w *worker) {
+	switch &m.gate {
+	case w.left: // the claim was given up in the turn
+		m.claim.w = w.holder
+		w.left, w.holder = nil, nil
+		return
+	case w.leftGroup: // and this one too
+		w.leftGroup = nil
+		return
+	}
 	m.claim.w = nil
-	if m.list != nil || !m.inbox.tryRest(&m.nodes.idle) {
-		m.pool.put(&m.gate)
+	if heir := w.heir; heir != nil {
+		w.heir = nil
+		heir.open <- struct{}{} // has room; the mailbox is the heir's from here on
+		return
+	}
+	if m.list != nil || m.lane.Load().waits() || !m.inbox.tryRest(&m.nodes.idle) {
+		m.ready()
 	}
 }
 
 // broken ends a turn that did not return. The reason is the value of its panic,
 // or nil if the consumer called runtime.Goexit: that ends this worker, so the
 // mailbox goes to the ready set for another one.
-func (m *Mailbox[T]) broken(reason any) {
+func (m *Mailbox[T]) broken(w *worker, reason any) {
 	switch {
 	case reason == nil:
-		m.back()
+		m.back(w)
 	case m.pool.cfg.OnPanic == nil:
 		panic(reason)
 	default:

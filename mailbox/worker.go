@@ -30,9 +30,14 @@ type worker struct {
 	first     int  // the shard that it serves first, that of its place
 	searching bool // it is the one that pool.searching counts
 	blocking  int  // depth of Claim.Blocking
-	takes     uint
-	turns     uint64
-	slice     slice
+	over      bool // the claim must end after this turn
+	// What becomes of claims at their end, if the turn had a Yield: see back.
+	heir            *reentry
+	left, leftGroup *gate
+	holder          *worker // of left's claim
+	takes           uint
+	turns           uint64
+	slice           slice
 }
 
 const noPlace = -1
@@ -50,23 +55,24 @@ func (p *Pool) work(w *worker) {
 func (w *worker) begin() {
 	w.progress.Store(w.turns<<1 | 1)
 	w.slice.renew(w.pool.cfg.TimeBudget)
+	w.over = false
 }
 
 // turned counts a turn and reports whether the claim must end now, because the
-// place was lent or because its time is over and others wait.
+// turn asked for it, the place was lent, or its time is over and others wait.
 func (w *worker) turned() bool {
 	w.turns++
-	if w.lent.Load() {
-		return true
+	switch {
+	case w.over:
+	case w.lent.Load():
+		w.over = true // of a group as of its member
+	case !w.slice.over():
+	case w.pool.ready.any():
+		w.over = true
+	default:
+		w.begin() // as if it had gone to the back of an empty ready set
 	}
-	if !w.slice.over() {
-		return false
-	}
-	if w.pool.ready.any() {
-		return true
-	}
-	w.begin() // as if it had gone to the back of an empty ready set
-	return false
+	return w.over
 }
 
 // next returns the mailbox that w has to run, which it has claimed thereby. It
