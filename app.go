@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/zlnode/zlnode/internal/node"
-	"github.com/zlnode/zlnode/session"
 )
 
 // App is what an application registers before it starts a node: types and their
@@ -46,29 +45,29 @@ func DefineActor[A any](app *App, stableType string, factory func(*ActorContext)
 	return &ActorType[A]{app.app, app.app.AddActor(stableType, inner)}
 }
 
-// OnSend registers the handler of a one-way packet with a JSON payload. An error
+// OnSend registers the handler of a one-way packet, decoded as its codec says. An error
 // is logged and counted; the sender does not learn of it.
 func OnSend[A, M any](t *ActorType[A], packet string, h func(c *ActorCall, a *A, m M) error) {
 	OnSendRaw(t, packet, func(c *ActorCall, a *A, payload []byte) error {
 		var m M
-		if err := decodeJSON(c.Codec(), payload, &m); err != nil {
+		if err := decode(c.Codec(), payload, &m); err != nil {
 			return err
 		}
 		return h(c, a, m)
 	})
 }
 
-// OnRequest registers the handler of a request with JSON payload and reply. An
+// OnRequest registers the handler of a request. Its reply has the request's codec. An
 // error that it returns is the caller's result.
 func OnRequest[A, Q, R any](t *ActorType[A], packet string, h func(c *ActorCall, a *A, q Q) (R, error)) {
 	t.app.CheckName("request", t.t.Name, packet, t.t.Requests[packet] != nil)
 	t.t.Requests[packet] = func(c *node.Call, a any, payload []byte) (node.Reply, error) {
 		var q Q
-		if err := decodeJSON(Codec(c.Codec()), payload, &q); err != nil {
+		if err := decode(Codec(c.Codec()), payload, &q); err != nil {
 			return node.Reply{}, err
 		}
 		r, err := h(actorCall(c), a.(*A), q)
-		return jsonReply(r, err)
+		return reply(Codec(c.Codec()), r, err)
 	}
 }
 
@@ -114,7 +113,7 @@ type CreateActorCall struct {
 }
 
 // DecodeRequest decodes a JSON request into v.
-func (c *CreateActorCall) DecodeRequest(v any) error { return decodeJSON(JSON, c.Request, v) }
+func (c *CreateActorCall) DecodeRequest(v any) error { return decode(JSON, c.Request, v) }
 
 // OnCreateActor registers the Entry Spot's decision about new Actors; without one
 // all are accepted. An error, a panic or a missed deadline fails the creation.
@@ -145,30 +144,30 @@ func DefineSession[S any](app *App, name string, factory func(*SessionContext) (
 	return &SessionType[S]{app.app, app.app.AddSession(name, inner)}
 }
 
-// OnPacket registers the handler of a one-way packet of clients, with a JSON
-// payload.
+// OnPacket registers the handler of a one-way packet of clients, decoded as its codec
+// says.
 func OnPacket[S, M any](t *SessionType[S], packet string, h func(c *SessionCall, s *S, m M) error) {
 	t.app.CheckName("packet", t.t.Name, packet, t.t.Sends[packet] != nil)
 	t.t.Sends[packet] = func(c *node.SessionCall, s any, payload []byte) error {
 		var m M
-		if err := decodeJSON(Codec(c.Codec()), payload, &m); err != nil {
+		if err := decode(Codec(c.Codec()), payload, &m); err != nil {
 			return err
 		}
 		return h(sessionCall(c), s.(*S), m)
 	}
 }
 
-// OnPacketRequest registers the handler of a request of clients, with JSON
-// payload and reply. An error becomes the client's Error frame.
+// OnPacketRequest registers the handler of a request of clients. Its reply has the
+// request's codec. An error becomes the client's Error frame.
 func OnPacketRequest[S, Q, R any](t *SessionType[S], packet string, h func(c *SessionCall, s *S, q Q) (R, error)) {
 	t.app.CheckName("packet request", t.t.Name, packet, t.t.Requests[packet] != nil)
 	t.t.Requests[packet] = func(c *node.SessionCall, s any, payload []byte) (node.Reply, error) {
 		var q Q
-		if err := decodeJSON(Codec(c.Codec()), payload, &q); err != nil {
+		if err := decode(Codec(c.Codec()), payload, &q); err != nil {
 			return node.Reply{}, err
 		}
 		r, err := h(sessionCall(c), s.(*S), q)
-		return jsonReply(r, err)
+		return reply(Codec(c.Codec()), r, err)
 	}
 }
 
@@ -205,12 +204,4 @@ func OnSessionClose[S any](t *SessionType[S], h func(c *SessionContext, s *S, re
 		t.app.Fail("OnSessionClose of %q is registered twice", t.t.Name)
 	}
 	t.t.OnClose = func(c *node.SessionContext, s any, reason string) { h(sessionContext(c), s.(*S), reason) }
-}
-
-func jsonReply(v any, err error) (node.Reply, error) {
-	if err != nil {
-		return node.Reply{}, err
-	}
-	b, err := encodeJSON(v)
-	return node.Reply{Codec: uint8(session.CodecJSON), Payload: b}, err
 }

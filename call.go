@@ -81,12 +81,15 @@ func (c *ActorCall) Bound() bool { return c.inner.Bound() }
 
 // Push sends a one-way packet with a JSON payload to the bound Session's client.
 // Without a binding it fails with InvalidOperation.
-func (c *ActorCall) Push(packet string, v any) error {
-	b, err := encodeJSON(v)
+func (c *ActorCall) Push(packet string, v any) error { return c.PushAs(JSON, packet, v) }
+
+// PushAs is Push in another codec.
+func (c *ActorCall) PushAs(codec Codec, packet string, v any) error {
+	b, err := encode(codec, v)
 	if err != nil {
 		return err
 	}
-	return c.inner.Push(packet, uint8(JSON), nil, b)
+	return c.inner.Push(packet, uint8(codec), nil, b)
 }
 
 // PushRaw is Push with bytes, which are copied.
@@ -125,12 +128,15 @@ func (s *SessionContext) Node() *Node { return s.inner.Node().Outer().(*Node) }
 func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error { return s.inner.Bind(ctx, ref) }
 
 // Push sends a one-way packet with a JSON payload to the client.
-func (s *SessionContext) Push(packet string, v any) error {
-	b, err := encodeJSON(v)
+func (s *SessionContext) Push(packet string, v any) error { return s.PushAs(JSON, packet, v) }
+
+// PushAs is Push in another codec.
+func (s *SessionContext) PushAs(codec Codec, packet string, v any) error {
+	b, err := encode(codec, v)
 	if err != nil {
 		return err
 	}
-	return s.inner.Push(packet, uint8(JSON), nil, b)
+	return s.inner.Push(packet, uint8(codec), nil, b)
 }
 
 // PushRaw is Push with bytes, which are copied.

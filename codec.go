@@ -1,44 +1,61 @@
 package zlnode
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
+	"fmt"
+
+	"github.com/zlnode/zlnode/internal/codec"
+	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/session"
 )
 
-// Codec says how a payload is encoded.
+// Codec says how a payload is encoded. A typed handler takes what the message has and
+// replies in the same; senders use JSON unless they ask for another (ActorAddr.As).
 type Codec uint8
 
 // The codecs and their wire numbers.
 const (
-	Raw  Codec = 0
-	JSON Codec = 1
+	// Raw: bytes as they are. A typed handler takes them as a []byte.
+	Raw = Codec(session.CodecRaw)
+	// JSON: integers of 64 bits (int64, uint64 and types of them; not int) are decimal
+	// strings, []byte is base64; integers are taken as numbers and as strings. Names
+	// of members are case-sensitive, a member that comes twice is an error.
+	JSON = Codec(session.CodecJSON)
+	// MessagePack: structs are maps by the names that JSON has.
+	MessagePack = Codec(session.CodecMessagePack)
+	// Protobuf: for types that implement proto.Message, such as *pb.Move.
+	Protobuf = Codec(session.CodecProtobuf)
 )
 
-// encodeJSON encodes what typed calls carry.
-func encodeJSON(v any) ([]byte, error) {
-	b, err := json.Marshal(v)
+// String returns the codec's name.
+func (c Codec) String() string { return session.Codec(c).String() }
+
+// encode encodes what typed calls carry.
+func encode(c Codec, v any) ([]byte, error) {
+	b, err := codec.Encode(uint8(c), v)
 	if err != nil {
-		return nil, Errorf(InvalidOperation, "%T cannot be encoded as JSON: %v", v, err)
+		return nil, &Error{Kind: InvalidOperation, Text: fmt.Sprintf("%T cannot be encoded as %v", v, c), Err: err}
 	}
 	return b, nil
 }
 
-// decodeJSON decodes a payload that must be one JSON value of that form. An
-// empty one leaves v at its zero value.
-func decodeJSON(codec Codec, payload []byte, v any) error {
-	if len(payload) == 0 {
-		return nil
-	}
-	if codec != JSON {
-		return Errorf(ProtocolError, "the payload has codec %d, JSON is wanted", codec)
-	}
-	d := json.NewDecoder(bytes.NewReader(payload))
-	if err := d.Decode(v); err != nil { // its text names Go types, which is nothing for clients
-		return &Error{Kind: ProtocolError, Text: "the payload is not the JSON that is wanted", Err: err}
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return Errorf(ProtocolError, "bytes follow the JSON value")
+// decode decodes a payload that must be one value of v's form. An empty one leaves v
+// at its zero value.
+func decode(c Codec, payload []byte, v any) error {
+	if err := codec.Decode(uint8(c), payload, v); err != nil { // its text names Go types, which is nothing for clients
+		return &Error{Kind: ProtocolError, Text: fmt.Sprintf("the payload is not the %v that is wanted", c), Err: err}
 	}
 	return nil
+}
+
+// reply encodes a handler's result as its request was, and for one without a codec as
+// JSON.
+func reply(c Codec, v any, err error) (node.Reply, error) {
+	if err != nil {
+		return node.Reply{}, err
+	}
+	if _, bytes := v.([]byte); c == Raw && !bytes {
+		c = JSON
+	}
+	b, err := encode(c, v)
+	return node.Reply{Codec: uint8(c), Payload: b}, err
 }

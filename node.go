@@ -103,7 +103,7 @@ type Creation struct {
 }
 
 // DecodeReply decodes a JSON reply into v.
-func (c *Creation) DecodeReply(v any) error { return decodeJSON(JSON, c.Reply, v) }
+func (c *Creation) DecodeReply(v any) error { return decode(JSON, c.Reply, v) }
 
 // CreateActor creates an Actor somewhere in the mesh. If the id exists, or is
 // being created, it fails with AlreadyExists, or with TypeMismatch if the type
@@ -140,7 +140,7 @@ func requestBytes(v any) ([]byte, error) {
 	case []byte:
 		return v, nil
 	}
-	return encodeJSON(v)
+	return encode(JSON, v)
 }
 
 // FindActor returns the Actor with that id if it is Ready. It creates nothing. An
@@ -161,15 +161,22 @@ func (n *Node) DestroyActor(ctx context.Context, ref ActorRef) (bool, error) {
 type ActorAddr struct {
 	node *node.Node
 	id   string
+	as   Codec
 }
 
 // Actor returns the address of an id. It looks nothing up.
-func (n *Node) Actor(id string) ActorAddr { return ActorAddr{n.inner, id} }
+func (n *Node) Actor(id string) ActorAddr { return ActorAddr{n.inner, id, JSON} }
+
+// As returns the same address for typed messages in another codec.
+func (a ActorAddr) As(c Codec) ActorAddr {
+	a.as = c
+	return a
+}
 
 // ID returns the id.
 func (a ActorAddr) ID() string { return a.id }
 
-// Send sends a one-way packet with a JSON payload. It is done when the Actor's
+// Send sends a one-way packet, encoded in the address's codec. It is done when the Actor's
 // queue, or the queue of the link to its node, took the packet; a failure after
 // that is not reported. If the Actor's node takes messages slowly it waits up to
 // the send timeout.
@@ -179,14 +186,14 @@ func (a ActorAddr) ID() string { return a.id }
 // DeadlineExceeded, the send timeout or ctx ended, and nothing was sent;
 // InvalidOperation, a limit is broken; ShuttingDown.
 func Send[M any](ctx context.Context, to ActorAddr, packet string, m M) error {
-	b, err := encodeJSON(m)
+	b, err := encode(to.as, m)
 	if err != nil {
 		return err
 	}
-	return to.node.Send(ctx, to.id, node.Outgoing{Name: packet, Codec: uint8(JSON), Payload: b})
+	return to.node.Send(ctx, to.id, node.Outgoing{Name: packet, Codec: uint8(to.as), Payload: b})
 }
 
-// Request sends a request with a JSON payload and waits for its reply. It ends
+// Request sends a request, encoded in the address's codec, and waits for its reply. It ends
 // exactly once: with the reply, an error, the deadline of ctx (or the node's
 // request timeout, whichever is earlier), or ctx's cancellation. The kinds are
 // those of Send, and whatever the handler returned; DeadlineExceeded, also for a
@@ -194,16 +201,16 @@ func Send[M any](ctx context.Context, to ActorAddr, packet string, m M) error {
 // link was lost while the request was under way.
 func Request[R, Q any](ctx context.Context, to ActorAddr, packet string, q Q) (R, error) {
 	var r R
-	b, err := encodeJSON(q)
+	b, err := encode(to.as, q)
 	if err != nil {
 		return r, err
 	}
-	in, err := to.node.Request(ctx, to.id, node.Outgoing{Name: packet, Codec: uint8(JSON), Payload: b})
+	in, err := to.node.Request(ctx, to.id, node.Outgoing{Name: packet, Codec: uint8(to.as), Payload: b})
 	if err != nil {
 		return r, err
 	}
 	defer in.Release()
-	return r, decodeJSON(Codec(in.Codec), in.Payload, &r)
+	return r, decode(Codec(in.Codec), in.Payload, &r)
 }
 
 // SendRaw is Send with bytes, which are copied.

@@ -2,12 +2,12 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/codec"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -18,14 +18,19 @@ func (c *Client) Send(ctx context.Context, name string, payload []byte) error {
 	return c.SendCall(ctx, Call{Name: name, Payload: payload})
 }
 
-// SendJSON is Send with v encoded as JSON. 64-bit integers travel as decimal
-// strings on this protocol: give such fields the tag option `string`.
+// SendJSON is SendAs with JSON.
 func (c *Client) SendJSON(ctx context.Context, name string, v any) error {
-	payload, err := json.Marshal(v)
+	return c.SendAs(ctx, session.CodecJSON, name, v)
+}
+
+// SendAs is Send with v encoded. In JSON integers of 64 bits are decimal strings and
+// []byte is base64; Protobuf needs a proto.Message, Raw a []byte.
+func (c *Client) SendAs(ctx context.Context, as session.Codec, name string, v any) error {
+	payload, err := codec.Encode(uint8(as), v)
 	if err != nil {
-		return fail("send", name, fmt.Errorf("%T is not encoded: %w", v, err))
+		return fail("send", name, fmt.Errorf("%T is not encoded as %v: %w", v, as, err))
 	}
-	return c.SendCall(ctx, Call{Name: name, Codec: session.CodecJSON, Payload: payload})
+	return c.SendCall(ctx, Call{Name: name, Codec: as, Payload: payload})
 }
 
 // SendCall is Send with every part of the packet.
@@ -49,18 +54,23 @@ func (c *Client) Request(ctx context.Context, name string, payload []byte) (*Mes
 	return c.RequestCall(ctx, Call{Name: name, Payload: payload})
 }
 
-// RequestJSON is Request with in encoded as JSON and the reply, which must be
-// JSON, decoded into out. A nil out ignores the reply's payload. See SendJSON.
+// RequestJSON is RequestAs with JSON.
 func (c *Client) RequestJSON(ctx context.Context, name string, in, out any) error {
-	payload, err := json.Marshal(in)
+	return c.RequestAs(ctx, session.CodecJSON, name, in, out)
+}
+
+// RequestAs is Request with in encoded, and the reply decoded into out by the codec
+// that it has. A nil out ignores the reply's payload. See SendAs.
+func (c *Client) RequestAs(ctx context.Context, as session.Codec, name string, in, out any) error {
+	payload, err := codec.Encode(uint8(as), in)
 	if err != nil {
-		return fail("request", name, fmt.Errorf("%T is not encoded: %w", in, err))
+		return fail("request", name, fmt.Errorf("%T is not encoded as %v: %w", in, as, err))
 	}
-	m, err := c.RequestCall(ctx, Call{Name: name, Codec: session.CodecJSON, Payload: payload})
+	m, err := c.RequestCall(ctx, Call{Name: name, Codec: as, Payload: payload})
 	if err != nil || out == nil {
 		return err
 	}
-	return m.JSON(out)
+	return m.Decode(out)
 }
 
 // RequestCall is Request with every part of the packet.

@@ -1,11 +1,11 @@
 package client
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/zlnode/zlnode/internal/codec"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -46,15 +46,20 @@ func (m *Message) Clone() *Message {
 	return &c
 }
 
-// JSON decodes a payload of codec JSON into v.
-func (m *Message) JSON(v any) error {
-	if m.Codec != session.CodecJSON {
-		return fmt.Errorf("client: payload of %q is %v, not JSON; decode Message.Payload with its own codec", m.Name, m.Codec)
-	}
-	if err := json.Unmarshal(m.Payload, v); err != nil {
-		return fmt.Errorf("client: payload of %q does not fit %T: %w", m.Name, v, err)
+// Decode decodes the payload into v by its codec.
+func (m *Message) Decode(v any) error {
+	if err := codec.Decode(uint8(m.Codec), m.Payload, v); err != nil {
+		return fmt.Errorf("client: %v payload of %q does not fit %T: %w", m.Codec, m.Name, v, err)
 	}
 	return nil
+}
+
+// JSON is Decode of a payload that must be JSON.
+func (m *Message) JSON(v any) error {
+	if m.Codec != session.CodecJSON {
+		return fmt.Errorf("client: payload of %q is %v, not JSON; use Decode", m.Name, m.Codec)
+	}
+	return m.Decode(v)
 }
 
 // Call is one packet to send. The client copies what it needs before the method

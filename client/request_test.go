@@ -59,7 +59,7 @@ func TestAnErrorFrameBecomesARemoteError(t *testing.T) {
 
 func TestJSONGoesBothWays(t *testing.T) {
 	type move struct {
-		ID   int64 `json:"id,string"`
+		ID   int64 `json:"id"`
 		Data []byte
 	}
 	c := newServer(t, echo).dial(t, client.Options{})
@@ -69,6 +69,10 @@ func TestJSONGoesBothWays(t *testing.T) {
 	}
 	if out.ID != in.ID || string(out.Data) != string(in.Data) {
 		t.Errorf("got %+v, want %+v", out, in)
+	}
+	out = move{}
+	if err := c.RequestAs(t.Context(), session.CodecMessagePack, "echo", in, &out); err != nil || out.ID != in.ID {
+		t.Errorf("MessagePack: got %+v, %v", out, err)
 	}
 	if err := c.RequestJSON(t.Context(), "echo", in, nil); err != nil {
 		t.Errorf("a reply that is ignored: %v", err)
