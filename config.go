@@ -60,9 +60,14 @@ type Config struct {
 	Namespace string
 	// RecoveryHold is how long nothing new is created in a namespace that was found
 	// empty, or after Redis failed over or restarted: until then, nodes may act whose
-	// leases and rows the Store has lost. Default: lease TTL and margin (20 s).
-	// Negative: none, for a namespace that nobody can have used before. The embedded
-	// store needs none.
+	// leases and rows the Store has lost. A node that could not write its rows again by
+	// then, less the lease margin, acts no longer until it has. Set it alike on all nodes
+	// of a namespace. Default: lease TTL and margin (20 s). At least the lease TTL, as a
+	// node acts for nearly that long before it hears of the loss; a shorter one is an
+	// error at start.
+	// Negative: no hold and no such end of acting, for a namespace that nobody can have
+	// used before and whose data cannot be lost, as in tests. The embedded store needs
+	// none.
 	RecoveryHold time.Duration
 	// StoreFailureGrace is how long the last complete node list stays in use while the
 	// Store does not answer. After it no node is dialled or chosen for a new Actor until

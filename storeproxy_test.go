@@ -11,12 +11,15 @@ import (
 )
 
 // storeProxy is the road to a Store that loses the answer to one script: the
-// script runs, its answer is swallowed, and the Store is out of reach until heal.
+// script runs, its answer is swallowed, and the Store is out of reach until heal. Or it
+// lets no call of one script pass, and all others.
 type storeProxy struct {
 	ln     net.Listener
 	target string
 	work   sync.WaitGroup
 	lose   atomic.Pointer[string] // SHA of the script whose answer is to be lost
+	bar    atomic.Pointer[string] // SHA of the script that is to reach the Store no more
+	barred atomic.Int64           // its calls
 	away   atomic.Bool
 	lost   chan struct{} // one value when it happened
 
@@ -43,6 +46,10 @@ func (w *world) behindProxy() *storeProxy {
 }
 
 func (p *storeProxy) loseAnswerTo(s lua.Script) { p.lose.Store(&s.SHA) }
+
+// barScript lets no call of the script pass until passAll.
+func (p *storeProxy) barScript(s lua.Script) { p.bar.Store(&s.SHA) }
+func (p *storeProxy) passAll()               { p.bar.Store(nil) }
 
 // goAway cuts all connections and takes no new ones until heal.
 func (p *storeProxy) goAway() {
@@ -97,8 +104,12 @@ func (p *storeProxy) pass(from, to net.Conn, look func([]byte) bool) {
 	}
 }
 
-// ask sees what a node sends: the armed script arms the connection.
+// ask sees what a node sends: the armed script arms the connection, the barred one ends it.
 func (p *storeProxy) ask(b []byte, swallow *atomic.Bool) bool {
+	if sha := p.bar.Load(); sha != nil && bytes.Contains(b, []byte(*sha)) {
+		p.barred.Add(1)
+		return false
+	}
 	if sha := p.lose.Load(); sha != nil && bytes.Contains(b, []byte(*sha)) && p.lose.CompareAndSwap(sha, nil) {
 		swallow.Store(true)
 	}

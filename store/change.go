@@ -122,6 +122,15 @@ type CommitMove struct {
 	Root          Digest // of the inventory of an aggregate, else zero
 }
 
+// CommitOf is the commit of the row's move, as ReserveMove or PrepareAggregate answered it.
+func CommitOf(a *Authority, target Lease, op OpID) CommitMove {
+	c := CommitMove{MoveRef: MoveOf(a), Op: op, SourceOwnerID: a.OwnerID, SourceLease: a.LeaseGen, Target: target}
+	if a.Move.Prepared != nil {
+		c.Root = a.Move.Prepared.Root
+	}
+	return c
+}
+
 // MoveParty says as who a process ends a move.
 type MoveParty uint8
 
@@ -138,6 +147,11 @@ type EndMove struct {
 	By MoveParty
 	// Asker is the process that asks: the owner for Source, the move's target else.
 	Asker Lease
+}
+
+// EndOf is the end of the row's move, as ReserveMove or PrepareAggregate answered it.
+func EndOf(a *Authority, by MoveParty, asker Lease, op OpID) EndMove {
+	return EndMove{MoveRef: MoveOf(a), Op: op, By: by, Asker: asker}
 }
 
 // PrepareAggregate fixes an aggregate's inventory, for its source.

@@ -59,7 +59,7 @@ func (p Participant) Check() error {
 		return invalid("participant %.80q is of kind %v with Spot version %d: need a UserSpot without or an Actor with one",
 			p.ID, p.Kind, p.SpotVersion)
 	}
-	return firstOf(CheckRow(p.ID, p.ObjectGen, p.Version), CheckID("stable type", p.Type), CheckGen("owner generation", p.OwnerGen),
+	return cmp.Or(CheckRow(p.ID, p.ObjectGen, p.Version), CheckID("stable type", p.Type), CheckGen("owner generation", p.OwnerGen),
 		checkOptionalGen("Spot version", p.SpotVersion))
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -72,7 +73,7 @@ func CheckTTL(ttl time.Duration) error {
 
 // Check returns ErrInvalid if the lease breaks a limit.
 func (l Lease) Check() error {
-	return firstOf(CheckName("RID", l.RID), CheckName("owner id", l.OwnerID), CheckGen("lease generation", l.Gen))
+	return cmp.Or(CheckName("RID", l.RID), CheckName("owner id", l.OwnerID), CheckGen("lease generation", l.Gen))
 }
 
 // Check returns ErrInvalid if the descriptor breaks a limit or is not that of
@@ -84,7 +85,7 @@ func (d Descriptor) Check(l Lease) error {
 	if d.Weight < 0 || d.Weight > WeightMax {
 		return invalid("weight %d of node %q: need 0 to %d", d.Weight, d.RID, WeightMax)
 	}
-	if err := firstOf(checkSlots(d.RID, "Actors", d.MaxActors), checkSlots(d.RID, "Spots", d.MaxSpots)); err != nil {
+	if err := cmp.Or(checkSlots(d.RID, "Actors", d.MaxActors), checkSlots(d.RID, "Spots", d.MaxSpots)); err != nil {
 		return err
 	}
 	for _, t := range d.ActorTypes {
@@ -96,7 +97,7 @@ func (d Descriptor) Check(l Lease) error {
 		if t.Kind != UserSpot && t.Kind != InstanceSpot {
 			return invalid("Spot type %q of node %q is of kind %v: need UserSpot or InstanceSpot", t.Type, d.RID, t.Kind)
 		}
-		if err := firstOf(CheckID("Spot type", t.Type), checkSlots(d.RID, "Spots of type "+t.Type, t.Max)); err != nil {
+		if err := cmp.Or(CheckID("Spot type", t.Type), checkSlots(d.RID, "Spots of type "+t.Type, t.Max)); err != nil {
 			return err
 		}
 	}
@@ -105,13 +106,13 @@ func (d Descriptor) Check(l Lease) error {
 			return err
 		}
 	}
-	return firstOf(checkText("mesh name", d.Mesh), checkText("endpoint", d.Endpoint), checkText("application version", d.AppVersion),
+	return cmp.Or(checkText("mesh name", d.Mesh), checkText("endpoint", d.Endpoint), checkText("application version", d.AppVersion),
 		checkText("maintenance wave", d.Wave))
 }
 
 // Check returns ErrInvalid if the key breaks a limit.
 func (k OperationKey) Check() error {
-	return firstOf(CheckName("source RID", k.SourceRID), CheckGen("source lifecycle", k.SourceLifecycle), k.Op.Check())
+	return cmp.Or(CheckName("source RID", k.SourceRID), CheckGen("source lifecycle", k.SourceLifecycle), k.Op.Check())
 }
 
 // Check returns ErrInvalid for the zero id, which every caller that forgot to
@@ -143,14 +144,14 @@ func (r Reserve) Check() error {
 	case r.First != nil && r.Kind != InstanceSpot:
 		return invalid("creation of %q with a first message as %v: only an InstanceSpot has one", r.ID, r.Kind)
 	}
-	return firstOf(CheckID("id", r.ID), CheckID("stable type", r.Type), r.Op.Check(), CheckName("target RID", r.TargetRID),
+	return cmp.Or(CheckID("id", r.ID), CheckID("stable type", r.Type), r.Op.Check(), CheckName("target RID", r.TargetRID),
 		CheckGen("target lifecycle", r.TargetLifecycle), checkPayload("creation request", r.ID, r.Request),
 		checkPayload("first message", r.ID, r.First))
 }
 
 // Check returns ErrInvalid if the fence breaks a limit.
 func (f Fence) Check() error {
-	return firstOf(CheckRow(f.ID, f.ObjectGen, f.Version), CheckName("owner id", f.OwnerID),
+	return cmp.Or(CheckRow(f.ID, f.ObjectGen, f.Version), CheckName("owner id", f.OwnerID),
 		CheckGen("lease generation", f.LeaseGen), checkOptionalID("Spot id", f.SpotID), checkOptionalGen("Spot version", f.SpotVersion))
 }
 
@@ -159,12 +160,12 @@ func (f Finish) Check() error {
 	if f.Result < Created || f.Result > Failed {
 		return invalid("result %d of the creation of %q: need Created, Rejected or Failed", f.Result, f.ID)
 	}
-	return firstOf(f.Fence.Check(), f.Op.Check(), checkPayload("creation reply", f.ID, f.Reply))
+	return cmp.Or(f.Fence.Check(), f.Op.Check(), checkPayload("creation reply", f.ID, f.Reply))
 }
 
 // CheckRow returns ErrInvalid unless an id may have that generation and version.
 func CheckRow(id string, gen ObjectGen, v Version) error {
-	return firstOf(CheckID("id", id), CheckGen("object generation", gen), CheckGen("store version", v))
+	return cmp.Or(CheckID("id", id), CheckGen("object generation", gen), CheckGen("store version", v))
 }
 
 // Check returns ErrInvalid if what is to be freed breaks a limit.
@@ -174,13 +175,13 @@ func (f Free) Check() error {
 			return err
 		}
 	}
-	return firstOf(CheckRow(f.ID, f.ObjectGen, f.Version), checkOptionalID("Spot id", f.SpotID),
+	return cmp.Or(CheckRow(f.ID, f.ObjectGen, f.Version), checkOptionalID("Spot id", f.SpotID),
 		checkOptionalID("Spot id of the move", f.MoveSpotID), f.Op.Check())
 }
 
 // Check returns ErrInvalid if the change breaks a limit.
 func (c ChangeSpot) Check() error {
-	return firstOf(c.Fence.Check(), c.Op.Check(), CheckID("Spot id", c.Fence.SpotID), CheckID("new Spot id", c.SpotID))
+	return cmp.Or(c.Fence.Check(), c.Op.Check(), CheckID("Spot id", c.Fence.SpotID), CheckID("new Spot id", c.SpotID))
 }
 
 // Check returns ErrInvalid if the reservation breaks a limit.
@@ -193,7 +194,7 @@ func (r ReserveMove) Check() error {
 	case (r.Fence.SpotID == "") != (r.SpotID == ""):
 		return invalid("move of %q from Spot %q to Spot %q: an Actor is always in one, nothing else is", r.ID, r.Fence.SpotID, r.SpotID)
 	}
-	return firstOf(r.Fence.Check(), r.Op.Check(), CheckGen("epoch", r.Epoch), r.Relocation.Check(),
+	return cmp.Or(r.Fence.Check(), r.Op.Check(), CheckGen("epoch", r.Epoch), r.Relocation.Check(),
 		CheckName("target RID", r.TargetRID), CheckGen("target lifecycle", r.TargetLifecycle), checkOptionalID("new Spot id", r.SpotID))
 }
 
@@ -202,13 +203,13 @@ func (m MoveRef) Check() error {
 	if m.Attempt == 0 {
 		return invalid("attempt 0 of the move of %q: attempts count from 1", m.ID)
 	}
-	return firstOf(CheckRow(m.ID, m.ObjectGen, m.Version), m.Relocation.Check(), CheckGen("epoch", m.Epoch),
+	return cmp.Or(CheckRow(m.ID, m.ObjectGen, m.Version), m.Relocation.Check(), CheckGen("epoch", m.Epoch),
 		checkOptionalID("Spot id", m.SpotID), checkOptionalID("new Spot id", m.MoveSpotID))
 }
 
 // Check returns ErrInvalid if the commit breaks a limit.
 func (c CommitMove) Check() error {
-	return firstOf(c.MoveRef.Check(), c.Op.Check(), CheckName("source owner id", c.SourceOwnerID),
+	return cmp.Or(c.MoveRef.Check(), c.Op.Check(), CheckName("source owner id", c.SourceOwnerID),
 		CheckGen("source lease generation", c.SourceLease), c.Target.Check())
 }
 
@@ -217,7 +218,7 @@ func (e EndMove) Check() error {
 	if e.By < Source || e.By > Sweep {
 		return invalid("end of the move of %q by party %d: need Source, Target or Sweep", e.ID, e.By)
 	}
-	return firstOf(e.MoveRef.Check(), e.Op.Check(), e.Asker.Check())
+	return cmp.Or(e.MoveRef.Check(), e.Op.Check(), e.Asker.Check())
 }
 
 // Check returns ErrInvalid if the inventory breaks a limit.
@@ -225,7 +226,7 @@ func (p PrepareAggregate) Check() error {
 	if p.Inventory.Count < 1 || p.Inventory.Count > SlotsMax {
 		return invalid("inventory of %q with %d participants: need 1 to %d", p.ID, p.Inventory.Count, SlotsMax)
 	}
-	return firstOf(p.MoveRef.Check(), p.Op.Check(), p.Asker.Check())
+	return cmp.Or(p.MoveRef.Check(), p.Op.Check(), p.Asker.Check())
 }
 
 // Check returns ErrInvalid if the row breaks a limit.
@@ -238,7 +239,7 @@ func (r Reassert) Check() error {
 	case r.Shares && !r.InUserSpot, r.InUserSpot && r.Kind != Actor, r.Wide && r.Kind != UserSpot:
 		return invalid("%v %q: only members of a User Spot share its owner, only a UserSpot is wide", r.Kind, r.ID)
 	}
-	return firstOf(CheckRow(r.ID, r.ObjectGen, r.Version), r.Op.Check(), CheckGen("epoch", r.Epoch), r.Owner.Check(),
+	return cmp.Or(CheckRow(r.ID, r.ObjectGen, r.Version), r.Op.Check(), CheckGen("epoch", r.Epoch), r.Owner.Check(),
 		CheckID("stable type", r.Type), CheckGen("owner generation", r.OwnerGen), checkText("mesh name", r.Mesh),
 		checkOptionalID("Spot id", r.SpotID))
 }
@@ -248,7 +249,7 @@ func (f Filter) Check() error {
 	if f.Type != "" && f.Kind == 0 {
 		return invalid("a filter by type %q needs the kind", f.Type)
 	}
-	return firstOf(checkOptionalID("stable type", f.Type), checkText("mesh name", f.Mesh))
+	return cmp.Or(checkOptionalID("stable type", f.Type), checkText("mesh name", f.Mesh))
 }
 
 // Check returns ErrInvalid for what is none of the holdings.
@@ -298,15 +299,6 @@ func checkText(what, s string) error {
 func checkPayload(what, id string, p []byte) error {
 	if len(p) > PayloadBytesMax {
 		return invalid("%s of %q has %d bytes: need at most %d", what, id, len(p), PayloadBytesMax)
-	}
-	return nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -19,8 +19,9 @@ type LeaseResult struct {
 	// Epoch is the Store's. When it differs from the last answer's, what was open
 	// goes on under its lease, and each row is re-asserted before its owner changes.
 	Epoch Epoch
-	// Freed counts the rows of this process that others took away: Free, CancelCreation. When it grows,
-	// the process reads its rows again before anything runs.
+	// Freed counts the rows of this process that others took away: Free, CancelCreation,
+	// Reassert (a SpotWide Spot counts once, with its members). When it grows, the process
+	// reads its rows again before anything runs.
 	Freed uint64
 }
 

@@ -81,10 +81,11 @@ type Leases interface {
 	AcquireLease(ctx context.Context, rid, ownerID string, ttl time.Duration) (LeaseResult, error)
 	// RenewLease extends a lease that nobody superseded, even an expired one:
 	// Applied, LeaseSuperseded (with the lease that did), or Missing if there is
-	// none, because it was released or ended a day ago. One that was issued in an
-	// earlier epoch and is not there was lost with that one's end: it is written again
-	// (Applied), because no other process has the RID's lease.
-	RenewLease(ctx context.Context, l Lease, ttl time.Duration) (LeaseResult, error)
+	// none, because it was released or ended a day ago. known is the epoch that the
+	// last answer to AcquireLease or RenewLease told, and no other call's. If the
+	// present one differs, the Store may have lost the lease since: one that is not
+	// there is written again (Applied), because no other process has the RID's.
+	RenewLease(ctx context.Context, l Lease, known Epoch, ttl time.Duration) (LeaseResult, error)
 	// ReleaseLease ends the lease and removes the process's descriptor: Applied,
 	// or Missing. A lease of another process is left alone: LeaseSuperseded.
 	ReleaseLease(ctx context.Context, l Lease) (Reason, error)
@@ -177,11 +178,13 @@ type Authorities interface {
 	// EndMove ends a move that was not committed: Aborted by its source, given up by
 	// its target. As CommitMove; OwnerAlive for a sweep before the validity's end.
 	EndMove(ctx context.Context, e EndMove) (Change, error)
-	// Reassert writes the row as its owner knows it, after the epoch has changed:
-	// Applied or AlreadyApplied; OwnerConflict or GenerationConflict if the row knows
-	// of a later owner or incarnation (see Record): the caller's is over; VersionConflict
-	// if it knows a later change of the same owner; LeaseExpired, LeaseSuperseded;
-	// EpochChanged; SpotUnavailable, Moving, NotEmpty; Exhausted.
+	// Reassert writes the row as its owner knows it, after the epoch has changed. Another
+	// owner, of an earlier version that it replaces, sees its Freed counter grow. Applied
+	// or AlreadyApplied; OwnerConflict or GenerationConflict if the row knows of a later
+	// owner or incarnation (see Record), TypeMismatch if the id is a node's Entry Spot now:
+	// the caller's is over; VersionConflict if it knows a later change of the same owner;
+	// LeaseExpired, LeaseSuperseded; EpochChanged; SpotUnavailable, Moving, NotEmpty;
+	// Exhausted.
 	Reassert(ctx context.Context, r Reassert) (Change, error)
 }
 

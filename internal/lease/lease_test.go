@@ -35,7 +35,7 @@ func TestConfigNeedsRoomForOneLostRenewal(t *testing.T) {
 }
 
 func TestAdmissionCountsFromBeforeTheCall(t *testing.T) {
-	k := New(defaults(), 100*s, 15*time.Second)
+	k := New(defaults(), Answered{SentAt: 100 * s, Remaining: 15 * time.Second})
 	if got := k.AdmitUntil(); got != 110*s {
 		t.Fatalf("admit until %v", got)
 	}
@@ -48,7 +48,7 @@ func TestAdmissionCountsFromBeforeTheCall(t *testing.T) {
 }
 
 func TestRenewsOnceWhenDue(t *testing.T) {
-	k := New(defaults(), 0, 15*time.Second)
+	k := New(defaults(), Answered{Remaining: 15 * time.Second})
 	k.Step(5*s-1, Tick{})
 	if e := k.Effects(nil); len(e) != 0 {
 		t.Fatalf("renewed early: %v", e)
@@ -68,7 +68,7 @@ func TestRenewsOnceWhenDue(t *testing.T) {
 }
 
 func TestFailuresAreRetriedAndExtendNothing(t *testing.T) {
-	k := New(defaults(), 0, 15*time.Second)
+	k := New(defaults(), Answered{Remaining: 15 * time.Second})
 	k.Step(5*s, Tick{})
 	k.Effects(nil)
 	k.Step(8*s, Failed{})
@@ -89,7 +89,7 @@ func TestFailuresAreRetriedAndExtendNothing(t *testing.T) {
 }
 
 func TestALateAnswerNeverShortensAdmission(t *testing.T) {
-	k := New(defaults(), 0, 15*time.Second)
+	k := New(defaults(), Answered{Remaining: 15 * time.Second})
 	k.Step(6*s, Answered{SentAt: 5 * s, Remaining: 15 * time.Second})
 	k.Step(7*s, Answered{SentAt: 2 * s, Remaining: 15 * time.Second})
 	if k.AdmitUntil() != 15*s {
@@ -98,7 +98,7 @@ func TestALateAnswerNeverShortensAdmission(t *testing.T) {
 }
 
 func TestASupersededLeaseIsOverForGood(t *testing.T) {
-	k := New(defaults(), 0, 15*time.Second)
+	k := New(defaults(), Answered{Remaining: 15 * time.Second})
 	k.Step(5*s, Tick{})
 	k.Effects(nil)
 	k.Step(6*s, Superseded{})
@@ -112,5 +112,88 @@ func TestASupersededLeaseIsOverForGood(t *testing.T) {
 	}
 	if _, armed := k.NextDeadline(); armed {
 		t.Error("a lost lease still has a deadline")
+	}
+}
+
+func TestTheHoldIsNoShorterThanTheLease(t *testing.T) {
+	c := defaults()
+	if c.Hold != 20*time.Second {
+		t.Errorf("default %v", c.Hold)
+	}
+	for hold, good := range map[time.Duration]bool{-1: true, 15 * time.Second: true, 15*time.Second - 1: false} {
+		c.Hold = hold
+		err := c.Validate()
+		if (err == nil) != good {
+			t.Errorf("hold %v: %v", hold, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), hold.String()) || !strings.Contains(err.Error(), "15s")) {
+			t.Errorf("%q does not name the figures", err)
+		}
+	}
+}
+
+// The new epoch began after the renewal before was sent, however late this one tells of
+// it; 20 s after that, what it lost can be created elsewhere.
+func TestANewEpochCapsAdmissionUntilAllIsWrittenAgain(t *testing.T) {
+	k := New(defaults(), Answered{SentAt: 100 * s, Remaining: 15 * time.Second, Epoch: 1})
+	renewed := func(at clock.Mono, epoch uint64) {
+		k.Step(at, Answered{SentAt: at, Remaining: 15 * time.Second, Epoch: epoch})
+	}
+	renewed(105*s, 1)
+	k.Effects(nil)
+	renewed(114*s, 2)
+	if e := k.Effects(nil); len(e) != 1 || e[0] != Reassert || k.Epoch() != 2 {
+		t.Fatalf("effects %v in epoch %d, want one Reassert in 2", e, k.Epoch())
+	}
+	renewed(117*s, 2)
+	if k.AdmitUntil() != 120*s || k.LeasedUntil() != 127*s {
+		t.Errorf("admit until %v, want 105 s + hold - margin; leased until %v", k.AdmitUntil(), k.LeasedUntil())
+	}
+	k.Step(118*s, Reasserted{Epoch: 1})
+	if k.AdmitUntil() != 120*s {
+		t.Errorf("the round of another epoch moved the cap to %v", k.AdmitUntil())
+	}
+	k.Step(118*s, Reasserted{Epoch: 2})
+	if k.AdmitUntil() != 127*s {
+		t.Errorf("with all written again, admit until %v", k.AdmitUntil())
+	}
+}
+
+// Rows that were not written in the epoch between are as old as in the first.
+func TestALaterEpochMovesNoCapThatStands(t *testing.T) {
+	k := New(defaults(), Answered{SentAt: 100 * s, Remaining: 15 * time.Second, Epoch: 1})
+	for i := clock.Mono(1); i <= 2; i++ {
+		k.Step((100+4*i)*s, Answered{SentAt: (100 + 4*i) * s, Remaining: 15 * time.Second, Epoch: uint64(1 + i)})
+	}
+	if k.AdmitUntil() != 115*s {
+		t.Errorf("admit until %v; the second epoch began after 100 s", k.AdmitUntil())
+	}
+}
+
+func TestWhoMightNotActInANewEpochActsOnlyWhenAllIsWrittenAgain(t *testing.T) {
+	for _, hold := range []time.Duration{20 * time.Second, -1} {
+		c := defaults()
+		c.Hold = hold
+		k := New(c, Answered{SentAt: 100 * s, Remaining: 15 * time.Second, Epoch: 1})
+		// It was sent in time; the process stood still before it took the answer.
+		k.Step(110*s, Answered{SentAt: 109 * s, Remaining: 15 * time.Second, Epoch: 2})
+		k.Step(111*s, Answered{SentAt: 111 * s, Remaining: 15 * time.Second, Epoch: 2})
+		if k.AdmitUntil() != 0 {
+			t.Errorf("hold %v: admit until %v", hold, k.AdmitUntil())
+		}
+		k.Step(112*s, Reasserted{Epoch: 2})
+		if k.AdmitUntil() != 121*s {
+			t.Errorf("hold %v: with all written again, admit until %v", hold, k.AdmitUntil())
+		}
+	}
+}
+
+func TestWithoutAHoldNothingCapsAdmission(t *testing.T) {
+	c := defaults()
+	c.Hold = -1
+	k := New(c, Answered{SentAt: 100 * s, Remaining: 15 * time.Second, Epoch: 1})
+	k.Step(105*s, Answered{SentAt: 105 * s, Remaining: 15 * time.Second, Epoch: 2})
+	if k.AdmitUntil() != 115*s {
+		t.Errorf("admit until %v", k.AdmitUntil())
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/zlnode/zlnode/internal/clock"
@@ -18,12 +19,14 @@ type actorCell struct {
 	node    *Node
 	typ     *ActorType
 	ref     ActorRef
-	version store.Version
 	box     *mailbox.Mailbox[message]
 	context ActorContext
 
-	epoch     atomic.Uint64 // of the Store, in which the row was last written
-	asserting atomic.Bool   // a try to write it again is under way
+	// row is full while a change of the Actor's row is under way, until its outcome is
+	// known. Who fills it owns version and the writes of epoch; see takeRow.
+	row     chan struct{}
+	version store.Version
+	epoch   atomic.Uint64 // of the Store, in which the row was last written; 0: it is not Ready yet
 
 	gone atomic.Bool // it was ended, and takes nothing any more
 
@@ -35,12 +38,26 @@ type actorCell struct {
 
 // newCell makes a cell whose messages go to held until it is released.
 func (n *Node) newCell(t *ActorType, ref ActorRef, version store.Version, held *hold) *actorCell {
-	c := &actorCell{node: n, typ: t, ref: ref, version: version}
+	c := &actorCell{node: n, typ: t, ref: ref, version: version, row: make(chan struct{}, 1)}
 	c.context.cell = c
 	c.box = mailbox.New[message](n.pool, held, mailbox.Limits{Messages: actorQueueMessages, Bytes: actorQueueBytes})
 	c.current = held
 	return c
 }
+
+// takeRow waits until no change of the Actor's row is under way and begins one; leaveRow
+// ends it. It reports false if ctx ended first. A change may wait for the Store, so never
+// on an event loop nor with a claim.
+func (c *actorCell) takeRow(ctx context.Context) bool {
+	select {
+	case c.row <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *actorCell) leaveRow() { <-c.row }
 
 // become makes next the consumer of what follows. Only the claim's holder may
 // call it.

@@ -19,13 +19,21 @@ import (
 // bareNode is a node without engine and Store, for what mailboxes do.
 func bareNode(t *testing.T) *Node {
 	t.Helper()
-	n := &Node{log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*actorCell]()}
+	n := &Node{
+		log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*actorCell](), links: newLinks("a"),
+		creations: newLimiter(1, 8), running: runningOps{ops: map[store.OpID]*runningOp{}}, deletes: make(chan struct{}, 1),
+		reasserted: make(chan uint64, 1), done: make(chan struct{}),
+	}
+	n.routes, n.mesh = newRoutes(n), newMesh(n)
 	n.life, n.kill = context.WithCancel(context.Background())
 	n.pool = mailbox.NewPool(mailbox.Config{})
 	t.Cleanup(func() {
 		n.kill()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
+		if err := n.tasks.close(ctx); err != nil {
+			t.Error(err)
+		}
 		if err := n.pool.Close(ctx); err != nil {
 			t.Error(err)
 		}

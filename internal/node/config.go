@@ -32,7 +32,7 @@ type Config struct {
 
 	StoreURL     string
 	Namespace    string
-	RecoveryHold time.Duration // 0: lease TTL and margin; < 0: none
+	RecoveryHold time.Duration // 0: lease TTL and margin; < 0: none; it is also Lease.Hold
 	// StoreFailureGrace is how long the last node list is used without a newer one.
 	StoreFailureGrace time.Duration
 
@@ -102,9 +102,10 @@ func (c Config) withDefaults() Config {
 	set(&c.SendTimeout, time.Second)
 	set(&c.RequestTimeout, 30*time.Second)
 	set(&c.CreateTimeout, 5*time.Second)
+	c.Lease.Hold = c.RecoveryHold
 	c.Lease = c.Lease.WithDefaults()
+	c.RecoveryHold = c.Lease.Hold
 	set(&c.StoreFailureGrace, 30*time.Second)
-	set(&c.RecoveryHold, c.Lease.TTL+c.Lease.Margin)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
 		l := &c.Sessions[i]

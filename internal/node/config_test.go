@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
@@ -43,6 +44,7 @@ func TestAConfigurationIsCheckedBeforeAnythingIsOpened(t *testing.T) {
 		"weight":         {func(c *Config) { c.Weight = 10_001 }, errkind.InvalidOperation, "10001"},
 		"negative limit": {func(c *Config) { c.MaxActors = -1 }, errkind.InvalidOperation, "-1"},
 		"lease":          {func(c *Config) { c.Lease.Margin = c.Lease.TTL }, errkind.InvalidOperation, "lease"},
+		"hold":           {func(c *Config) { c.Lease.Hold = c.Lease.TTL - 1 }, errkind.InvalidOperation, "recovery hold"},
 		"bad address":    {func(c *Config) { c.Listen = "nowhere" }, errkind.InvalidOperation, "nowhere"},
 		"session type": {
 			func(c *Config) { c.Sessions = []SessionListener{{Addr: "127.0.0.1:0", Type: "none"}} },
@@ -58,6 +60,16 @@ func TestAConfigurationIsCheckedBeforeAnythingIsOpened(t *testing.T) {
 	}
 	if err := good.check(NewApp()); KindOf(err) != errkind.NotConfigured {
 		t.Errorf("a server without actor types: %v", err)
+	}
+}
+
+func TestTheRecoveryHoldIsTheLeases(t *testing.T) {
+	for hold, want := range map[time.Duration]time.Duration{0: 20 * time.Second, -1: -1, time.Minute: time.Minute} {
+		c := serverConfig()
+		c.RecoveryHold = hold
+		if c = c.withDefaults(); c.RecoveryHold != want || c.Lease.Hold != want {
+			t.Errorf("hold %v is %v at the Store and %v for the lease, want %v", hold, c.RecoveryHold, c.Lease.Hold, want)
+		}
 	}
 }
 

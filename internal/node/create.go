@@ -90,62 +90,79 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 // reserves without looking first: the Store's refusal shows the row that is there.
 func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *Error) {
 	targets := search{node: n, req: req, refused: map[string]bool{}}
-	wait, nudge := createWaitMin, clock.Now().Add(nudgeEvery)
-	var row store.Authority
-	for found := false; ; {
-		if ctx.Err() != nil {
-			return CreateResult{}, fromContext(ctx, opCreate, req.ID)
-		}
+	held := false // by a young epoch, until processes are over whose rows may be lost
+	for ctx.Err() == nil {
 		asked := clock.Now()
-		if !found {
-			change, err := targets.reserve(ctx)
-			switch {
-			case err != nil:
-				if row, found = n.look(ctx, req.ID); !found {
-					return CreateResult{}, err
-				}
-			case change.Reason == store.Applied:
-				return n.runAt(ctx, req, &change.Record)
-			case change.Reason == store.Recovering: // until processes are over whose rows may be lost
-				if !pause(ctx, createWaitMax) {
-					return CreateResult{}, fail(fromContext(ctx, opCreate, req.ID).Kind, opCreate, req.ID,
-						"the Store has just come back or is new, and holds creations for %v; try again", n.cfg.RecoveryHold)
-				}
-				continue
-			default: // somebody else was first
-				row, found = change.Record, change.Found
-			}
-			if !found {
-				continue
-			}
-		}
-		result, again, failure := n.existing(req, &row, asked)
+		change, err := targets.reserve(ctx)
+		row, found := change.Record, change.Found
 		switch {
-		case again && row.LeaseLeft <= 0:
-			if err := n.cancelDead(ctx, &row); err != nil {
+		case err != nil && held && ctx.Err() != nil:
+			continue
+		case err != nil:
+			if row, found = n.look(ctx, req.ID); !found {
 				return CreateResult{}, err
 			}
+		case change.Reason == store.Applied:
+			return n.runAt(ctx, req, &row)
+		case change.Reason == store.AlreadyApplied:
+			if result, known, err := targets.ended(ctx, &change); known || err != nil {
+				return result, err
+			}
+			continue // it was cancelled
+		case change.Reason == store.Recovering:
+			held = true
+			pause(ctx, createWaitMax)
+			continue
+		}
+		held = false
+		if found { // somebody else was first
+			if result, over, err := n.wait(ctx, req, &row, asked); over {
+				return result, err
+			}
+		}
+	}
+	if held {
+		return CreateResult{}, fail(fromContext(ctx, opCreate, req.ID).Kind, opCreate, req.ID,
+			"the Store has just come back or is new, and holds creations for %v; try again", n.cfg.RecoveryHold)
+	}
+	return CreateResult{}, fromContext(ctx, opCreate, req.ID)
+}
+
+// wait follows a row that is there until it gives the request its end, or until the id
+// may be competed for: a loser waits for the winner, Ready gives it Existing, Missing
+// lets it compete again with its own request (CR-12).
+func (n *Node) wait(ctx context.Context, req *CreateRequest, row *store.Authority, asked clock.Mono) (_ CreateResult, over bool, _ *Error) {
+	wait, nudge := createWaitMin, asked.Add(nudgeEvery)
+	for {
+		result, again, failure := n.existing(req, row, asked)
+		switch {
 		case !again:
-			return result, failure
+			return result, true, failure
+		case row.LeaseLeft <= 0:
+			if err := n.cancelDead(ctx, row); err != nil {
+				return CreateResult{}, true, err
+			}
 		default:
-			// A loser waits for the winner: Ready gives it Existing, Missing lets it
-			// compete again with its own request (CR-12).
 			if asked.Reached(nudge) && row.Create != nil {
-				n.nudge(ctx, &row)
+				n.nudge(ctx, row)
 				nudge = asked.Add(nudgeEvery)
 			}
 			if !pause(ctx, wait) {
-				return CreateResult{}, fromContext(ctx, opCreate, req.ID)
+				return CreateResult{}, true, fromContext(ctx, opCreate, req.ID)
 			}
 			wait = min(2*wait, createWaitMax)
 		}
-		var err error
-		if row, found, err = n.store.Read(ctx, req.ID); err != nil {
-			if !errors.Is(err, store.ErrUnknown) || !pause(ctx, createWaitMin) {
-				return CreateResult{}, n.storeFailure(ctx, err, req.ID)
-			}
-			found = false // a read that was lost: the next reservation tells
+		asked = clock.Now()
+		now, found, err := n.store.Read(ctx, req.ID)
+		switch {
+		case errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin):
+			return CreateResult{}, false, nil // the next reservation tells
+		case err != nil:
+			return CreateResult{}, true, n.storeFailure(ctx, err, req.ID)
+		case !found:
+			return CreateResult{}, false, nil
 		}
+		row = &now
 	}
 }
 
@@ -180,10 +197,15 @@ type search struct {
 	req     *CreateRequest
 	refused map[string]bool // targets that the Store refused within this call
 	full    bool            // one of them for want of capacity
+
+	// What was asked for last.
+	target store.Descriptor
+	op     store.OperationKey
 }
 
 // reserve picks targets until one is reserved, the id turns out to be taken, or
-// none is left. The result is Applied, Exists or TypeMismatch.
+// none is left. The result is Applied; AlreadyApplied for a reservation that is over by
+// now, see ended; Exists, TypeMismatch or Recovering.
 func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 	for {
 		target, err := s.node.chooseTarget(s.req.Type, s.refused)
@@ -198,15 +220,12 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 			return change, err
 		}
 		switch change.Reason {
-		case store.AlreadyApplied:
-			if !change.Found { // reserved by a try whose answer was lost, and cancelled since
-				continue
+		case store.AlreadyApplied: // by a try whose answer was lost
+			if c := change.Record.Create; change.Found && c != nil && c.Op == s.op {
+				change.Reason = store.Applied
 			}
-			change.Reason = store.Applied
 			return change, nil
-		case store.Applied:
-			return change, nil
-		case store.Exists, store.TypeMismatch, store.Recovering:
+		case store.Applied, store.Exists, store.TypeMismatch, store.Recovering:
 			return change, nil
 		case store.CapacityExceeded:
 			s.full = true
@@ -222,34 +241,58 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 }
 
 // reserveAt asks for one target. A lost answer is asked for again with the same
-// operation id, so the Store says whether it was applied; the record is found
-// then only if it is still that reservation. One that is given up, its target finds
-// and ends.
+// operation id, so the Store says whether it was applied, until it has said so: a later
+// try that did not reach the Store says nothing of the first. One that is given up, its
+// target finds and ends.
 func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.Change, *Error) {
+	s.target = target
+	s.op = store.OperationKey{SourceRID: s.node.cfg.RID, SourceLifecycle: s.node.lifecycle(), Op: newOpID()}
 	r := store.Reserve{
 		Kind: store.Actor, ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
-		Request: s.req.Request, Timeout: remaining(ctx),
-		Op: store.OperationKey{SourceRID: s.node.cfg.RID, SourceLifecycle: s.node.lifecycle(), Op: newOpID()},
+		Request: s.req.Request, Timeout: remaining(ctx), Op: s.op,
 	}
-	for {
+	doubt := false
+	for wait := createWaitMin; ; wait = min(2*wait, createWaitMax) {
 		change, err := s.node.store.Reserve(ctx, r)
 		if err == nil {
-			if change.Reason == store.AlreadyApplied {
-				change.Found = change.Found && change.Record.Create != nil && change.Record.Create.Op == r.Op
-			}
 			return change, nil
 		}
-		if !errors.Is(err, store.ErrUnknown) || !pause(ctx, createWaitMin) {
+		doubt = doubt || errors.Is(err, store.ErrUnknown)
+		if !doubt || !pause(ctx, wait) {
 			return store.Change{}, s.node.storeFailure(ctx, err, s.req.ID)
 		}
 	}
+}
+
+// ended is for a reservation whose answer was lost until the target had found and ended
+// it: the caller gets that operation's own result (CR-15). It is not known if it was
+// cancelled, which keeps no record.
+func (s *search) ended(ctx context.Context, change *store.Change) (_ CreateResult, known bool, _ *Error) {
+	kept, found, err := s.node.store.ReadTerminal(ctx, s.op)
+	for errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin) {
+		kept, found, err = s.node.store.ReadTerminal(ctx, s.op)
+	}
+	if err != nil {
+		return CreateResult{}, false, s.node.storeFailure(ctx, err, s.req.ID)
+	}
+	if !found {
+		return CreateResult{}, false, nil
+	}
+	row := &change.Record
+	if !change.Found || row.State != store.Ready || row.ObjectGen != kept.ObjectGen { // it is gone again
+		t := &s.target
+		row = &store.Authority{ID: s.req.ID, ObjectGen: kept.ObjectGen, Mesh: t.Mesh, RID: t.RID, LeaseGen: t.Lifecycle, OwnerGen: 1}
+	}
+	terminal := resultOf(&kept, row)
+	result, failure := s.node.result(s.req, &terminal, row.RID)
+	return result, true, failure
 }
 
 // runAt has the reservation's target run the creation and waits for its end.
 func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authority) (CreateResult, *Error) {
 	job := creation{
 		op: row.Create.Op, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version,
-		deadline: deadlineOf(ctx),
+		deadline: deadlineOf(ctx), waits: true,
 	}
 	var terminal wire.CreateResult
 	var err *Error
@@ -263,6 +306,11 @@ func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authori
 	if err != nil {
 		return CreateResult{}, err.of(opCreate, req.ID)
 	}
+	return n.result(req, &terminal, row.RID)
+}
+
+// result is what the request's own creation gave, at the node rid.
+func (n *Node) result(req *CreateRequest, terminal *wire.CreateResult, rid string) (CreateResult, *Error) {
 	n.routes.drop(req.ID) // what was known is of an earlier incarnation
 	switch terminal.Outcome {
 	case wire.OutcomeCreated:
@@ -270,7 +318,7 @@ func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authori
 	case wire.OutcomeRejected:
 		return CreateResult{Outcome: OutcomeRejected, Reply: terminal.Reply}, nil
 	default:
-		return CreateResult{}, fail(errkind.Kind(terminal.Kind), opCreate, req.ID, "its factory or OnCreateActor failed on node %s", row.RID)
+		return CreateResult{}, fail(errkind.Kind(terminal.Kind), opCreate, req.ID, "its factory or OnCreateActor failed on node %s", rid)
 	}
 }
 

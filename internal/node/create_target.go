@@ -20,6 +20,7 @@ type creation struct {
 	version  store.Version
 	deadline clock.Mono
 	row      *store.Authority // with the request, if this node reserved it itself just now
+	waits    bool             // its coordinator asks, who wants the result; else how it ends is read from the row
 }
 
 // CreateCall is what OnCreateActor gets. Its context ends at the creation's
@@ -35,23 +36,43 @@ type CreateCall struct {
 // for twice runs once.
 type runningOps struct {
 	mu  sync.Mutex
-	ops map[store.OpID]struct{}
+	ops map[store.OpID]*runningOp
 }
 
-func (r *runningOps) begin(op store.OpID) bool {
+type runningOp struct {
+	id   string
+	over chan struct{} // closed when it has ended
+}
+
+// begin reports whether the job is the first of its operation; else it returns the one
+// that runs.
+func (r *runningOps) begin(job *creation) (runs *runningOp, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, runs := r.ops[op]; runs {
-		return false
+	if runs := r.ops[job.op.Op]; runs != nil {
+		return runs, false
 	}
-	r.ops[op] = struct{}{}
-	return true
+	runs = &runningOp{job.id, make(chan struct{})}
+	r.ops[job.op.Op] = runs
+	return runs, true
 }
 
 func (r *runningOps) end(op store.OpID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	close(r.ops[op].over)
 	delete(r.ops, op)
+}
+
+// ids returns the ids that are being created.
+func (r *runningOps) ids() map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[string]bool, len(r.ops))
+	for _, runs := range r.ops {
+		all[runs.id] = true
+	}
+	return all
 }
 
 // runCreation runs a creation that was reserved for this node: factory and
@@ -63,8 +84,8 @@ func (n *Node) runCreation(job creation) (wire.CreateResult, *Error) {
 	if !n.mayAct(clock.Now()) {
 		return wire.CreateResult{}, errNotOwner // nothing may be committed; somebody will ask again
 	}
-	if !n.running.begin(job.op.Op) {
-		return wire.CreateResult{}, errCreationRuns
+	if runs, first := n.running.begin(&job); !first {
+		return n.followCreation(job, runs)
 	}
 	defer n.running.end(job.op.Op)
 	if c, here := n.actors.Load(job.id); here && c.ref.ObjectGen == uint64(job.objGen) {
@@ -107,6 +128,18 @@ func (n *Node) runCreation(job creation) (wire.CreateResult, *Error) {
 	default:
 		return n.finish(job, s, store.Finish{Result: store.Created, Reply: d.admission.Reply})
 	}
+}
+
+// followCreation answers one who asks for a creation that runs already, as when the scan
+// for reservations found it first: by the record that it leaves.
+func (n *Node) followCreation(job creation, runs *runningOp) (wire.CreateResult, *Error) {
+	if !job.waits {
+		return wire.CreateResult{}, errCreationRuns
+	}
+	if err := n.creations.follow(n.life, runs.over, job.deadline); err != nil {
+		return wire.CreateResult{}, err
+	}
+	return n.replay(n.life, job)
 }
 
 // failCreation ends the reservation as Failed.
@@ -195,8 +228,12 @@ func (n *Node) replay(ctx context.Context, job creation) (wire.CreateResult, *Er
 // with its messages held, before the row can become Ready, so that whoever reads
 // Ready finds it; it is let go only when the Store has said how it ended.
 func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResult, *Error) {
-	if s != nil && !n.admitCell(s.cell) {
-		return wire.CreateResult{}, errCreationRuns
+	if s != nil {
+		s.cell.row <- struct{}{} // nobody else knows it yet
+		defer s.cell.leaveRow()
+		if !n.admitCell(s.cell) {
+			return wire.CreateResult{}, errCreationRuns
+		}
 	}
 	f.Op = job.op
 	f.Fence = n.fence(job.id, job.objGen, job.version)
@@ -233,10 +270,11 @@ func (n *Node) fence(id string, gen store.ObjectGen, v store.Version) store.Fenc
 }
 
 // finishRow tells the Store until it has answered, for as long as this process
-// lives: it alone may end the reservation. While the lease is in doubt it waits.
+// lives: it alone may end the reservation. While the lease is in doubt it waits; but not
+// for rows that are to be written again, as these wait for it.
 func (n *Node) finishRow(f store.Finish) (store.Change, *Error) {
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		if n.mayAct(clock.Now()) {
+		if clock.Now() < clock.Mono(n.leased.Load()) {
 			change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, f) })
 			switch {
 			case err == nil && change.Reason != store.LeaseExpired:

@@ -26,8 +26,8 @@ func (n *Node) acquireLease(ctx context.Context) error {
 			return fromStore(err, "start", n.cfg.RID)
 		case r.Reason == store.Applied, r.Reason == store.AlreadyApplied:
 			n.lease, n.epoch = r.Lease, r.Epoch
-			n.keeper = lease.New(n.cfg.Lease, asked, r.Lease.Remaining)
-			n.admitUntil.Store(int64(n.keeper.AdmitUntil()))
+			n.keeper = lease.New(n.cfg.Lease, lease.Answered{SentAt: asked, Remaining: r.Lease.Remaining, Epoch: uint64(r.Epoch)})
+			n.publishAdmission()
 			return nil
 		case r.Reason != store.LeaseHeld:
 			return fail(errkind.InternalFailure, "start", n.cfg.RID, "the Store refused the owner lease for reason %d", r.Reason)
@@ -45,42 +45,66 @@ func (n *Node) acquireLease(ctx context.Context) error {
 func (n *Node) keepLease() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		n.keeper.Step(clock.Now(), lease.Tick{})
-		for _, e := range n.keeper.Effects(nil) {
-			switch e {
-			case lease.Renew:
-				n.keeper.Step(clock.Now(), n.renewLease())
-			case lease.Lost:
-				n.leaseLost()
-				return
-			}
-		}
-		if !n.unread {
-			n.admitUntil.Store(int64(n.keeper.AdmitUntil()))
-		}
-		if n.leaseOver.Load() { // looked at after the store, as halt sets it before
-			n.admitUntil.Store(0)
+	for event := lease.Event(lease.Tick{}); ; {
+		n.keeper.Step(clock.Now(), event)
+		if lost := n.obeyKeeper(); lost {
 			return
 		}
-		at, armed := n.keeper.NextDeadline()
-		if !armed {
-			continue // an effect is waiting to be done
+		n.publishAdmission()
+		if n.leaseOver.Load() { // looked at after the store, as halt sets it before
+			n.admitUntil.Store(0)
+			n.leased.Store(0)
+			return
 		}
+		at, _ := n.keeper.NextDeadline() // armed: every renewal has ended
 		timer.Reset(max(at.Sub(clock.Now()), 0))
 		select {
 		case <-n.life.Done():
 			return
+		case epoch := <-n.reasserted:
+			event = lease.Reasserted{Epoch: epoch}
 		case <-timer.C:
+			event = lease.Tick{}
 		}
 	}
+}
+
+// obeyKeeper does what the lease's core has decided, until nothing is left.
+func (n *Node) obeyKeeper() (lost bool) {
+	var effects []lease.Effect
+	for {
+		if effects = n.keeper.Effects(effects[:0]); len(effects) == 0 {
+			return false
+		}
+		for _, e := range effects {
+			switch e {
+			case lease.Renew:
+				n.keeper.Step(clock.Now(), n.renewLease())
+			case lease.Reassert:
+				n.beginReassertion(store.Epoch(n.keeper.Epoch()))
+			case lease.Lost:
+				n.leaseLost()
+				return true
+			}
+		}
+	}
+}
+
+// publishAdmission lets the rest of the node know until when it may act.
+func (n *Node) publishAdmission() {
+	admit, leased := n.keeper.AdmitUntil(), n.keeper.LeasedUntil()
+	if n.unread {
+		admit, leased = 0, 0
+	}
+	n.admitUntil.Store(int64(admit))
+	n.leased.Store(int64(leased))
 }
 
 func (n *Node) renewLease() lease.Event {
 	ctx, cancel := context.WithTimeout(n.life, n.cfg.Lease.Timeout)
 	defer cancel()
 	asked := clock.Now()
-	r, err := n.store.RenewLease(ctx, n.lease, n.cfg.Lease.TTL)
+	r, err := n.store.RenewLease(ctx, n.lease, n.epoch, n.cfg.Lease.TTL)
 	switch {
 	case err != nil:
 		if n.life.Err() == nil {
@@ -88,11 +112,11 @@ func (n *Node) renewLease() lease.Event {
 		}
 		return lease.Failed{}
 	case r.Reason == store.Applied || r.Reason == store.AlreadyApplied:
-		n.heard(&r)
-		if n.unread {
+		n.epoch = r.Epoch
+		if n.heardFreed(&r); n.unread {
 			return lease.Failed{} // tried again soon; meanwhile nothing runs
 		}
-		return lease.Answered{SentAt: asked, Remaining: r.Lease.Remaining}
+		return lease.Answered{SentAt: asked, Remaining: r.Lease.Remaining, Epoch: uint64(r.Epoch)}
 	case n.leaseOver.Load():
 		return lease.Failed{} // this node gave it back while the renewal was under way
 	default:
@@ -104,6 +128,7 @@ func (n *Node) renewLease() lease.Event {
 // leaseLost ends this process's right to act, for good.
 func (n *Node) leaseLost() {
 	n.admitUntil.Store(0)
+	n.leased.Store(0)
 	n.failed(fail(errkind.Unavailable, "run", n.cfg.RID, "its owner lease is lost: it belongs to another process, or the Store lost it; stop this process"))
 }
 
@@ -111,7 +136,7 @@ func (n *Node) leaseLost() {
 func (n *Node) lifecycle() store.LeaseGen { return store.LeaseGen(n.id.Lifecycle) }
 
 // mayAct reports whether this process may act on objects now: its lease, less
-// the margin, has not run out. A node without a Store owns nothing and may act.
+// the margin, has not run out, and no new epoch of the Store forbids it. A node without a Store owns nothing and may act.
 func (n *Node) mayAct(now clock.Mono) bool {
 	return n.store == nil || now < clock.Mono(n.admitUntil.Load())
 }

@@ -77,11 +77,12 @@ const (
 	// reservationsEvery is how often a node looks for reservations that it was not told
 	// of. They are rare, and each costs one read.
 	reservationsEvery = 3 * time.Second
-	// reassertsMax bounds the rows that are written again at once after the Store's
-	// epoch has changed, so that those who work are not held up.
-	reassertsMax = 32
-	// reassertWaitMax bounds the wait for all of them in one round.
-	reassertWaitMax = 3 * time.Second
+	// rowCallsMax bounds the rows that are written again, or read again, at once after the
+	// Store's epoch has changed or rows were freed, so that those who work are not held up.
+	rowCallsMax = 32
+	// rowWaitMax bounds a round's wait for another change of one row, so that many that
+	// take long do not keep it from the rest. They have their turn in the next one.
+	rowWaitMax = 100 * time.Millisecond
 
 	// descriptorPoll is how often the node list's change number is read.
 	descriptorPoll = time.Second

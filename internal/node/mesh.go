@@ -24,7 +24,10 @@ type mesh struct {
 	wake chan struct{} // capacity 1
 	met  atomic.Bool   // a link was opened: its peer may be news
 	dial map[string]*dialState
-	read clock.Mono // when the list was last found complete; owned by the mesh's goroutine
+
+	// Owned by the mesh's goroutine.
+	read      clock.Mono // when the list was last found complete
+	unchanged int        // polls that found nothing new since the whole list was read; fullListEvery: read it
 }
 
 // dialState is what is known of dialling one peer. At most one connection to a
@@ -41,7 +44,7 @@ type dialState struct {
 }
 
 func newMesh(n *Node) *mesh {
-	m := &mesh{node: n, wake: make(chan struct{}, 1), dial: map[string]*dialState{}}
+	m := &mesh{node: n, wake: make(chan struct{}, 1), dial: map[string]*dialState{}, unchanged: fullListEvery}
 	m.list.Store(&store.NodeList{})
 	return m
 }
@@ -69,15 +72,11 @@ func (m *mesh) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	poll := clock.Now()
-	for unchanged := 0; ; {
+	for {
 		now := clock.Now()
 		if m.met.Swap(false) || now.Reached(poll) {
 			poll = now.Add(descriptorPoll)
-			if m.refresh(unchanged >= fullListEvery) {
-				unchanged = 0
-			} else {
-				unchanged++
-			}
+			m.refresh()
 		}
 		next := min(poll, m.connect(clock.Now()))
 		timer.Reset(max(next.Sub(clock.Now()), 0))
@@ -100,8 +99,9 @@ func (m *mesh) watch() {
 
 // outage goes on with the last complete list for a while (FO-18): its links and dials
 // stay. Then what it says is too old to dial or place by; links that are open stay,
-// as their liveness decides.
+// as their liveness decides. The Store's next answer is the whole list.
 func (m *mesh) outage(err error, now clock.Mono) {
+	m.unchanged = fullListEvery
 	log := m.node.log.Warn().Err(err)
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -114,27 +114,28 @@ func (m *mesh) outage(err error, now clock.Mono) {
 	}
 }
 
-// refresh reads the list; read reports whether there is a new one.
-func (m *mesh) refresh(full bool) (read bool) {
+// refresh reads the list, if it has changed or is due to be read as a whole.
+func (m *mesh) refresh() {
 	ctx, cancel := context.WithTimeout(m.node.life, storeCallMax)
 	defer cancel()
 	since := m.list.Load().Change
-	if full {
+	if m.unchanged >= fullListEvery {
 		since = 0
 	}
 	list, err := m.node.store.ListNodes(ctx, since)
 	now := clock.Now()
 	if err != nil {
 		m.outage(err, now)
-		return false
+		return
 	}
 	m.read = now
 	if list.Nodes == nil {
-		return false
+		m.unchanged++
+		return
 	}
+	m.unchanged = 0
 	m.list.Store(&list)
 	m.node.links.listed()
-	return true
 }
 
 // connect starts the dials that are due and returns when the next one will be.
@@ -166,8 +167,8 @@ func (m *mesh) connect(now clock.Mono) clock.Mono {
 		s.failures++
 		m.start(s, d.RID, d.Endpoint)
 	}
-	for rid := range m.dial {
-		if !wanted[rid] {
+	for rid, s := range m.dial {
+		if !wanted[rid] && !s.busy.Load() {
 			delete(m.dial, rid)
 		}
 	}

@@ -42,13 +42,16 @@ type Node struct {
 
 	store      store.Store // nil: none
 	lease      store.Lease
-	keeper     *lease.Keeper // owned by keepLease
-	admitUntil atomic.Int64  // clock.Mono; 0: never again
-	leaseOver  atomic.Bool   // this node has given its lease back
-	epoch      store.Epoch   // owned by keepLease
-	freed      uint64        // the lease's count of rows freed by hand, all of them dropped here; owned by keepLease
-	unread     bool          // rows were freed, and it is not known which: nothing may run; owned by keepLease
-	serves     atomic.Bool   // the start is over
+	keeper     *lease.Keeper      // owned by keepLease
+	admitUntil atomic.Int64       // clock.Mono; 0: not now
+	leased     atomic.Int64       // clock.Mono; as admitUntil, but for rows that a new epoch may have lost
+	leaseOver  atomic.Bool        // this node has given its lease back
+	epoch      store.Epoch        // as the last answer about the lease told it; owned by keepLease
+	reasserted chan uint64        // epochs in which all rows are written again; for keepLease
+	endRound   context.CancelFunc // of the re-assertion for the epoch before; owned by keepLease
+	freed      uint64             // the lease's count of rows freed by hand, all of them dropped here; owned by keepLease
+	unread     bool               // rows were freed, and it is not known which: nothing may run; owned by keepLease
+	serves     atomic.Bool        // the start is over
 
 	engine     *engine.Engine
 	pool       *mailbox.Pool
@@ -100,8 +103,8 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
 		actors: cmap.New[*actorCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
-		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]struct{}{}},
-		deletes:  make(chan struct{}, deletesMax),
+		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
+		deletes: make(chan struct{}, deletesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		choosers: choosers{byType: map[string]*chooser{}}, done: make(chan struct{}),
 	}
 	n.routes, n.mesh = newRoutes(n), newMesh(n)
@@ -154,7 +157,7 @@ func (n *Node) start(ctx context.Context) error {
 		if err := n.publish(ctx, store.Serving); err != nil {
 			return err
 		}
-		n.mesh.refresh(true) // so that the node knows itself at least
+		n.mesh.refresh() // so that the node knows itself at least
 		n.tasks.Go(n.mesh.run)
 		n.tasks.Go(n.mesh.watch)
 		if n.cfg.Role == store.RoleServer {

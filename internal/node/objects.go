@@ -132,17 +132,9 @@ func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
 	}
 	cell, held := t.cell, &hold{node: n}
 	started := n.tasks.Go(func() {
-		kept, err := n.deleteRow(cell, op)
-		switch {
-		case kept:
-			cell.box.Seal(&release{cell: cell, from: held, next: cell})
-		case err != nil: // the row is another's, or nobody will learn any more
-			n.drop(cell, err)
-		default:
-			n.drop(cell, errGone)
-		}
+		end := n.endCell(cell, held, op)
 		n.routes.drop(cell.ref.ID)
-		ended(destroyEnd{err == nil, err})
+		ended(end)
 	})
 	if !started {
 		ended(destroyEnd{err: errStopping})
@@ -151,8 +143,31 @@ func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
 	cell.become(t.claim, held)
 }
 
-// deleteRow removes the row under the Actor's own fence. kept says that the row
-// is certainly still there and this process's. Once an answer was lost, it goes on
+// endCell removes the row once no other change of it is under way, and ends the Actor
+// before there can be one.
+func (n *Node) endCell(cell *actorCell, held *hold, op store.OpID) destroyEnd {
+	if !cell.takeRow(n.life) {
+		n.drop(cell, errStopping)
+		return destroyEnd{err: errStopping.of(opDestroy, cell.ref.ID)}
+	}
+	defer cell.leaveRow()
+	if cell.gone.Load() { // the row turned out to be another's meanwhile
+		return destroyEnd{}
+	}
+	kept, err := n.deleteRow(cell, op)
+	switch {
+	case kept:
+		cell.box.Seal(&release{cell: cell, from: held, next: cell})
+	case err != nil: // the row is another's, or nobody will learn any more
+		n.drop(cell, err)
+	default:
+		n.drop(cell, errGone)
+	}
+	return destroyEnd{err == nil, err}
+}
+
+// deleteRow removes the row under the Actor's own fence, for the holder of takeRow.
+// kept says that the row is certainly still there and this process's. Once an answer was lost, it goes on
 // asking until it has one: an Actor that may have lost its row must not run.
 func (n *Node) deleteRow(cell *actorCell, op store.OpID) (kept bool, _ *Error) {
 	id := cell.ref.ID

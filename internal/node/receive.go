@@ -213,7 +213,7 @@ func (l *linkConn) create(c *wire.ActorCreate) {
 	job := creation{
 		op: store.OperationKey{SourceRID: l.peer.RID, SourceLifecycle: store.LeaseGen(c.SourceLifecycle), Op: c.Op},
 		id: string(c.ID), typ: string(c.Type), objGen: store.ObjectGen(c.ObjGen), version: store.Version(c.StoreVersion),
-		deadline: deadlineAfter(c.DeadlineMS),
+		deadline: deadlineAfter(c.DeadlineMS), waits: c.SourceLifecycle == l.peer.Lifecycle,
 	}
 	corr := c.Correlation
 	if c.TargetLifecycle != uint64(l.node.lifecycle()) {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,58 +16,113 @@ import (
 // a failover or a loss of data, which start a new epoch, after rows were freed by hand,
 // and when a reservation was made of which this node never heard.
 
-// heard takes what a renewal says beside the lease. It runs on keepLease's goroutine
-// and returns before the node may act any longer.
-func (n *Node) heard(r *store.LeaseResult) {
-	if n.unread || r.Freed != n.freed { // it begins anew in a Store that lost it
-		n.admitUntil.Store(0) // nothing runs before the rows were read again
-		if n.unread = !n.dropFreed(); !n.unread {
-			n.freed = r.Freed
-		}
+// heardFreed takes what a renewal says of rows that others took away. It runs on
+// keepLease's goroutine, so it returns before the node may act any longer.
+func (n *Node) heardFreed(r *store.LeaseResult) {
+	news := uint64(r.Epoch) != n.keeper.Epoch()
+	switch {
+	case !n.unread && r.Freed == n.freed:
+		return
+	case !n.unread && news && (r.Freed < n.freed || n.mayAct(clock.Now())):
+		// The Store lost the count, or nobody can have freed anything by hand: a row that
+		// is not there is lost, not freed. It is written again, and what is another's ends.
+		n.freed = r.Freed
+		return
 	}
-	if r.Epoch != n.epoch && n.serves.Load() {
-		n.log.Warn().Uint64("epoch", uint64(r.Epoch)).Msg("the Store has a new epoch: its last changes may be lost; writing this node's rows again")
-		n.epoch = r.Epoch
-		n.tasks.Go(func() { n.reassert(r.Epoch) })
+	n.admitUntil.Store(0) // nothing runs before the rows were read again
+	n.leased.Store(0)
+	if n.unread = !n.dropFreed(); !n.unread {
+		n.freed = r.Freed
 	}
 }
 
-// dropFreed ends the Actors whose rows are gone or another's. It reports whether it
-// could read all it had to.
+// dropFreed ends the Actors whose rows are gone or another's, within the time of a
+// renewal. It reports whether it could read all it had to; each that it drops is one
+// less for the next try.
 func (n *Node) dropFreed() bool {
-	owned, err := n.held(store.HeldOwned)
+	ctx, cancel := context.WithTimeout(n.life, n.cfg.Lease.Timeout)
+	defer cancel()
+	owned, err := n.held(ctx, store.HeldOwned)
 	if err != nil {
 		n.log.Warn().Err(err).Msg("rows of this node were freed by hand; they could not be read, and nothing runs until they were")
 		return false
 	}
-	all := true
-	n.actors.Range(func(id string, c *actorCell) bool {
-		if owned[id] {
-			return true
-		}
-		row, found, err := n.readRow(id)
+	return n.eachActor(ctx, func(c *actorCell) bool { return !owned[c.ref.ID] }, func(c *actorCell) bool {
+		row, found, err := n.readRow(ctx, c.ref.ID)
 		switch {
 		case err != nil && !errors.Is(err, store.ErrCorrupt):
-			all = false
+			return false
 		case err != nil, !found, !n.owns(&row), uint64(row.ObjectGen) != c.ref.ObjectGen:
 			n.drop(c, errGone)
 		}
 		return true
 	})
-	return all
+}
+
+// eachActor calls f for the Actors that are wanted, a few at once, and returns when all
+// calls have ended. It reports whether none was left out, because ctx ended, and all
+// returned true.
+func (n *Node) eachActor(ctx context.Context, wanted, f func(*actorCell) bool) bool {
+	var failed atomic.Bool
+	var calls sync.WaitGroup
+	places := make(chan struct{}, rowCallsMax)
+	n.actors.Range(func(_ string, c *actorCell) bool {
+		if !wanted(c) {
+			return true
+		}
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
+		calls.Go(func() {
+			if !f(c) {
+				failed.Store(true)
+			}
+			<-places
+		})
+		return true
+	})
+	calls.Wait()
+	return ctx.Err() == nil && !failed.Load()
+}
+
+// beginReassertion starts the re-assertion for a new epoch in place of that for the one
+// before. It runs on keepLease's goroutine.
+func (n *Node) beginReassertion(epoch store.Epoch) {
+	n.log.Warn().Uint64("epoch", uint64(epoch)).Dur("acts_for", max(n.keeper.AdmitUntil().Sub(clock.Now()), 0)).
+		Msg("the Store has a new epoch: its last changes may be lost; writing this node's rows again")
+	n.endRound()
+	ctx, cancel := context.WithCancel(n.life)
+	n.endRound = cancel
+	n.tasks.Go(func() { n.reassert(ctx, epoch) })
 }
 
 // reassert writes the rows of this node's Actors again, as this node knows them, and
-// removes rows that name it and of which it knows nothing. What is open goes on
-// meanwhile. It ends when all is done, or when this process may not act any more.
-func (n *Node) reassert(epoch store.Epoch) {
+// removes rows that name it and of which it knows nothing. Handlers go on meanwhile, for
+// as long as the lease's core allows: until it is told, rows of which the Store knows
+// nothing may be here. It ends when all is done, or when this process may not act any
+// more.
+func (n *Node) reassert(ctx context.Context, epoch store.Epoch) {
+	published, asserted, told := false, false, false
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		published, asserted := n.publishAgain(), n.reassertActors(epoch)
+		if !asserted && n.reassertActors(ctx, epoch) {
+			asserted = true
+			select {
+			case n.reasserted <- uint64(epoch):
+			case <-ctx.Done():
+			}
+		}
+		if !asserted && !told && !n.mayAct(clock.Now()) {
+			told = true
+			n.log.Warn().Uint64("epoch", uint64(epoch)).Msg("not all of this node's rows could be written again yet; nothing runs until they are")
+		}
+		published = published || n.publishAgain()
 		if published && asserted && n.deleteUnknown() {
 			n.log.Info().Uint64("epoch", uint64(epoch)).Msg("this node's rows are written again")
 			return
 		}
-		if n.over() || !pause(n.life, wait) {
+		if n.over() || !pause(ctx, wait) {
 			return
 		}
 	}
@@ -84,7 +140,10 @@ func (n *Node) over() bool {
 
 // publishAgain writes the descriptor, in case that it is lost.
 func (n *Node) publishAgain() bool {
-	if n.stopping.Load() {
+	switch {
+	case !n.serves.Load():
+		return false // the start has yet to say what there is to publish
+	case n.stopping.Load():
 		return true
 	}
 	ctx, cancel := context.WithTimeout(n.life, storeCallMax)
@@ -92,81 +151,54 @@ func (n *Node) publishAgain() bool {
 	return n.publish(ctx, store.Serving) == nil
 }
 
-// reassertActors does it for each Actor, a few at a time, and reports whether none is
-// left. A handler that hangs keeps its own Actor from it, and its place until the round
-// is over.
-func (n *Node) reassertActors(epoch store.Epoch) bool {
-	var left atomic.Int64
-	ctx, cancel := context.WithTimeout(n.life, reassertWaitMax)
-	defer cancel()
-	places := make(chan struct{}, reassertsMax)
-	n.actors.Range(func(_ string, c *actorCell) bool {
-		if c.epoch.Load() >= uint64(epoch) || c.gone.Load() {
-			return true
+// reassertActors goes once through the Actors whose rows are of an earlier epoch, and
+// reports whether none is left.
+func (n *Node) reassertActors(ctx context.Context, epoch store.Epoch) bool {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	return n.eachActor(ctx, func(c *actorCell) bool { return c.behind(epoch) }, func(c *actorCell) bool {
+		end := n.reassertActor(ctx, c, epoch)
+		if end == epochIsOver {
+			stop() // a renewal tells of the next one
 		}
-		left.Add(1)
-		if !c.asserting.CompareAndSwap(false, true) {
-			return true // of the round before
-		}
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			c.asserting.Store(false)
-			return false
-		}
-		full := c.control(func(t *turn) {
-			n.reassertInTurn(c, t, epoch, func(done bool) {
-				c.asserting.Store(false)
-				<-places
-				if done {
-					left.Add(-1)
-				}
-			})
-		})
-		if full != nil { // in the next round
-			c.asserting.Store(false)
-			<-places
-		}
-		return true
+		return end == rowIsWritten || end == rowIsOver
 	})
-	waitFor(ctx, func() bool { return left.Load() == 0 })
-	return left.Load() == 0
 }
 
-// reassertInTurn holds the Actor's messages while its row is written, in the
-// background: no Destroy may remove the row meanwhile. ended is called once, and told
-// whether the Actor needs no other try.
-func (n *Node) reassertInTurn(c *actorCell, t *turn, epoch store.Epoch, ended func(done bool)) {
-	if t.refused != nil || c.epoch.Load() >= uint64(epoch) {
-		ended(c.gone.Load() || t.refused == nil) // a full hold refuses too
-		return
+// behind reports whether the row has yet to be written in the epoch.
+func (c *actorCell) behind(epoch store.Epoch) bool {
+	return c.epoch.Load() < uint64(epoch) && !c.gone.Load()
+}
+
+// reassertActor writes one row again, and ends the Actor if it is another's.
+func (n *Node) reassertActor(ctx context.Context, c *actorCell, epoch store.Epoch) rowEnd {
+	ctx, cancel := context.WithTimeout(ctx, rowWaitMax)
+	defer cancel()
+	if !c.takeRow(ctx) {
+		return rowInDoubt
 	}
-	held := &hold{node: n}
-	started := n.tasks.Go(func() {
-		end := n.reassertRow(c, epoch)
-		if end == rowIsOver {
-			n.drop(c, errGone)
-		} else {
-			c.box.Seal(&release{cell: c, from: held, next: c})
-		}
-		ended(end != rowInDoubt)
-	})
-	if !started {
-		ended(false)
-		return
+	defer c.leaveRow()
+	if !c.behind(epoch) { // it was ended meanwhile, or its creation was
+		return rowIsWritten
 	}
-	c.become(t.claim, held)
+	end := n.reassertRow(c, epoch)
+	if end == rowIsOver {
+		n.drop(c, errGone)
+	}
+	return end
 }
 
 // rowEnd is what a try to write a row again has shown.
 type rowEnd uint8
 
 const (
-	rowSettled rowEnd = iota // no other try in this epoch
-	rowInDoubt               // to be tried again
-	rowIsOver                // it is another's now
+	rowIsWritten rowEnd = iota // or there is nothing to write
+	rowInDoubt                 // to be tried again
+	rowIsOver                  // it is another's now, or cannot be written
+	epochIsOver
 )
 
+// reassertRow is for the holder of takeRow: no Destroy may remove the row meanwhile.
 func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
 	r := store.Reassert{
 		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: store.Actor, Type: c.typ.Name,
@@ -176,8 +208,8 @@ func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
 	var change store.Change
 	err := store.ErrUnknown
 	for wait := createWaitMin; errors.Is(err, store.ErrUnknown); wait = min(2*wait, settleWaitMax) {
-		// A try whose answer was lost may be applied yet, so the Actor waits for the
-		// same operation's answer: a Destroy would be undone by it.
+		// A try whose answer was lost may be applied yet, so the row is left alone until
+		// the same operation is answered: a Destroy would be undone by it.
 		change, err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reassert(ctx, r) })
 		if errors.Is(err, store.ErrUnknown) && (n.over() || !pause(n.life, wait)) {
 			return rowInDoubt
@@ -185,8 +217,8 @@ func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
 	}
 	switch {
 	case errors.Is(err, store.ErrInvalid):
-		n.log.Error().Err(err).Str("actor", c.ref.ID).Msg("a row that cannot be written; this is a bug of zlnode")
-		return rowSettled
+		n.log.Error().Err(err).Str("actor", c.ref.ID).Msg("an actor ends, as its row cannot be written again; this is a bug of zlnode")
+		return rowIsOver
 	case err != nil:
 		return rowInDoubt
 	}
@@ -195,9 +227,9 @@ func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
 	case store.Applied, store.AlreadyApplied:
 		c.version = row.Version
 		c.epoch.Store(uint64(epoch))
-		return rowSettled
+		return rowIsWritten
 	case store.EpochChanged:
-		return rowSettled // a renewal tells of the later epoch, which is another round
+		return epochIsOver
 	case store.VersionConflict:
 		if n.owns(row) && row.ObjectGen == r.ObjectGen {
 			c.version = max(c.version, row.Version) // an own change whose answer was lost
@@ -206,7 +238,7 @@ func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
 		if row.Version <= r.Version {
 			return rowInDoubt // it changed while it was read
 		}
-	case store.OwnerConflict, store.GenerationConflict:
+	case store.OwnerConflict, store.GenerationConflict, store.TypeMismatch:
 	default:
 		return rowInDoubt // the lease is in doubt, or the Store is full
 	}
@@ -217,7 +249,7 @@ func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
 
 // deleteUnknown removes the rows that name this process and of which it has no Actor.
 func (n *Node) deleteUnknown() bool {
-	owned, err := n.held(store.HeldOwned)
+	owned, err := n.held(n.life, store.HeldOwned)
 	if err != nil {
 		return false
 	}
@@ -226,7 +258,7 @@ func (n *Node) deleteUnknown() bool {
 		if n.knows(id) {
 			continue
 		}
-		row, found, err := n.readRow(id)
+		row, found, err := n.readRow(n.life, id)
 		if err == nil && found && row.State == store.Ready && n.owns(&row) && !n.knows(id) {
 			var change store.Change
 			change, err = n.attempt(func(ctx context.Context) (store.Change, error) {
@@ -260,14 +292,18 @@ func (n *Node) mindReservations() {
 
 func (n *Node) continueReserved(before map[string]store.Version) (seen map[string]store.Version) {
 	seen = map[string]store.Version{}
-	reserved, err := n.held(store.HeldReserved)
+	reserved, err := n.held(n.life, store.HeldReserved)
 	if err != nil {
 		return before
 	}
+	runs := n.running.ids()
 	for id := range reserved {
-		row, found, err := n.readRow(id)
-		if err != nil || !found || row.Create == nil || !n.owns(&row) || n.knows(id) {
-			continue // n.knows: its end is on its way, or a new epoch has undone it
+		if runs[id] || n.knows(id) { // n.knows: its end is on its way, or a new epoch has undone it
+			continue
+		}
+		row, found, err := n.readRow(n.life, id)
+		if err != nil || !found || row.Create == nil || !n.owns(&row) {
+			continue
 		}
 		if before[id] != row.Version {
 			seen[id] = row.Version
@@ -277,17 +313,17 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 			op: row.Create.Op, id: id, typ: row.Type, objGen: row.ObjectGen, version: row.Version,
 			deadline: clock.Now().Add(time.Until(row.Create.Deadline)), // clocks that differ end it sooner or later
 		}
-		n.tasks.Go(func() { _, _ = n.runCreation(job) }) // how it ends is in the row; one that runs already goes on
+		n.tasks.Go(func() { _, _ = n.runCreation(job) }) // how it ends is in the row
 	}
 	return seen
 }
 
 // held reads the ids of which the Store says that this process has them.
-func (n *Node) held(what store.Holding) (map[string]bool, error) {
+func (n *Node) held(ctx context.Context, what store.Holding) (map[string]bool, error) {
 	all := map[string]bool{}
 	for after := ""; ; {
-		ctx, cancel := context.WithTimeout(n.life, storeCallMax)
-		ids, err := n.store.Held(ctx, n.cfg.RID, n.lifecycle(), what, after, store.PageMax)
+		call, cancel := context.WithTimeout(ctx, storeCallMax)
+		ids, err := n.store.Held(call, n.cfg.RID, n.lifecycle(), what, after, store.PageMax)
 		cancel()
 		if err != nil {
 			return nil, err
@@ -302,8 +338,8 @@ func (n *Node) held(what store.Holding) (map[string]bool, error) {
 	}
 }
 
-func (n *Node) readRow(id string) (store.Authority, bool, error) {
-	ctx, cancel := context.WithTimeout(n.life, storeCallMax)
+func (n *Node) readRow(ctx context.Context, id string) (store.Authority, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeCallMax)
 	defer cancel()
 	return n.store.Read(ctx, id)
 }

@@ -76,6 +76,23 @@ func (l *limiter) enter(ctx context.Context, deadline clock.Mono) *Error {
 	}
 }
 
+// follow waits until done, up to the deadline, as one of those that wait: for work that
+// is inside already.
+func (l *limiter) follow(ctx context.Context, done <-chan struct{}, deadline clock.Mono) *Error {
+	defer l.inside.Add(-1)
+	if l.inside.Add(1) > l.most {
+		return &Error{Kind: errkind.CapacityExceeded, Text: "too many creations and destroys run and wait at the node"}
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline.Time())
+	defer cancel()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fromContext(ctx, "", "")
+	}
+}
+
 func (l *limiter) leave() {
 	<-l.slots
 	l.inside.Add(-1)

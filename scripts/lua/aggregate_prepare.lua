@@ -1,18 +1,17 @@
 -- Fixes the inventory of an aggregate's move, for its source.
 -- KEYS: epoch, row, leases, capacity, reserved, owned, version counter, inventory, then
---   members and pending of the object as a Spot
+--   row, members and pending of the object as a Spot
 -- ARGV: nonce, the move, operation, asker's rid, owner and lease generation, root, count
 -- Returns: reason and the row (see answer_row).
--- Invariant: the root is stored and counts the Spot and the members that were booked.
+-- Invariant: the root is stored and counts the Spot and the members that were booked; none
+--   of them was freed by hand meanwhile.
 -- Idempotency key: operation, in the row.
 
 local K = { spots = {} }
 local _, versions, inventory
-local own = {}
-_, K.row, K.leases, K.capacity, K.reserved, K.owned, versions, inventory, own.members, own.pending = unpack(KEYS)
-local id, op, rid, owner_id, lease_gen, root, count = ARGV[2], unpack(ARGV, 10, 15)
-own.row = K.row
-K.spots[id] = own
+_, K.row, K.leases, K.capacity, K.reserved, K.owned, versions, inventory = unpack(KEYS)
+local id, op, rid, owner_id, lease_gen, root, participants = ARGV[2], unpack(ARGV, 10, 15)
+K.spots[id] = spot_keys(9)
 local now = now_ms()
 
 local function outcome(reason)
@@ -31,7 +30,8 @@ elseif not old.wide then
 elseif old.rid ~= rid or old.owner ~= owner_id or old.lease_gen ~= lease_gen then
   return outcome('OwnerConflict')
 elseif old.to_root or redis.call('HEXISTS', inventory, root) == 0 or
-  tonumber(count) ~= tonumber(old.to_members) + 1 then
+  tonumber(participants) ~= tonumber(old.to_members) + 1 or
+  redis.call('ZCARD', K.spots[id].members) ~= tonumber(old.to_members) then
   return outcome('InventoryConflict')
 end
 refusal = lease_refusal(K.leases, rid, owner_id, lease_gen, now)
@@ -40,6 +40,6 @@ if refusal or exhausted(versions) then
 end
 
 local new = copy(old)
-new.version, new.op, new.to_root, new.to_count = issue(versions), op, root, count
+new.version, new.op, new.to_root, new.to_count = issue(versions), op, root, participants
 save(K, id, old, old, new, old)
 return outcome('Applied')

@@ -6,8 +6,11 @@
 -- Invariant: an epoch's number is larger than all before it, and so is whatever its
 --   counters issue, even if the last changes of the epoch before were lost or the
 --   whole namespace was: numbers follow the clock, a million to the millisecond, and
---   where it is behind the counters they leave a distance to what may be lost. `since`
---   is when it began; 0 for a server that keeps nothing and so has no past.
+--   where it is behind the counters they leave a distance to what may be lost. Two
+--   histories that begin at the same state, because one was lost, differ in their numbers
+--   also under a clock that is behind. No number is more than seconds before the clock:
+--   what follows may have to begin from the clock alone. `since` is when the epoch began;
+--   0 for a server that keeps nothing and so has no past.
 -- Idempotency key: the replication id; a repeat of 'raise' starts one more.
 
 local epoch, counters = KEYS[1], { unpack(KEYS, 2) }
@@ -27,7 +30,10 @@ for _, counter in ipairs(counters) do
     number = math.max(number, issued_ms + DISTANCE_MS)
   end
 end
-local floor = text(number * PER_MS)
+if number > now and noted.replication ~= id then
+  number = number + (tonumber(string.sub(id, 1, 3), 16) or 0) -- at most 4 s, random as the id is
+end
+local floor = string.format('%.0f', number * PER_MS)
 if less(GEN_MAX, floor) then
   floor = GEN_MAX
 end

@@ -11,6 +11,8 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -35,60 +37,32 @@ var (
 	NodeIndex        = load("node_index")
 	NodePage         = load("node_page", "lease", "slots")
 	ObjectRead       = load("object_read", "replication", "epoch", "lease", "row")
-	ObjectReserve    = load("object_reserve", "replication", "epoch", "lease", "row", "slots", "books", "terminal", "target")
-	ObjectFinish     = load("object_finish", "replication", "epoch", "lease", "row", "slots", "books", "terminal", "fence")
-	CreationCancel   = load("creation_cancel", "replication", "epoch", "lease", "row", "slots", "books")
+	ObjectReserve    = load("object_reserve", "replication", "epoch", "lease", "row", "slots", "terminal", "target")
+	ObjectFinish     = load("object_finish", "replication", "epoch", "lease", "row", "slots", "terminal", "fence")
+	CreationCancel   = load("creation_cancel", "replication", "epoch", "lease", "row", "counts", "books")
 	FirstRead        = load("first_read")
-	FirstAdvance     = load("first_advance", "replication", "epoch", "lease", "row", "slots", "books", "fence")
+	FirstAdvance     = load("first_advance", "replication", "epoch", "lease", "row", "counts", "books", "fence")
 	TerminalRead     = load("terminal_read", "terminal")
-	ObjectDelete     = load("object_delete", "replication", "epoch", "lease", "row", "slots", "books", "fence")
-	ObjectFree       = load("object_free", "replication", "epoch", "lease", "row", "slots", "books")
-	ObjectReassert   = load("object_reassert", "replication", "epoch", "lease", "row", "slots", "books", "spot")
-	SpotChange       = load("spot_change", "replication", "epoch", "lease", "row", "slots", "books", "fence", "spot")
-	MoveReserve      = load("move_reserve", "replication", "epoch", "lease", "row", "slots", "books", "fence", "spot", "target")
-	MoveCommit       = load("move_commit", "replication", "epoch", "lease", "row", "slots", "books", "move", "spot")
-	MoveEnd          = load("move_end", "replication", "epoch", "lease", "row", "slots", "books", "move")
+	ObjectDelete     = load("object_delete", "replication", "epoch", "lease", "row", "counts", "books", "keys", "fence")
+	ObjectFree       = load("object_free", "replication", "epoch", "lease", "row", "counts", "books", "keys")
+	ObjectReassert   = load("object_reassert", "replication", "epoch", "lease", "row", "counts", "books", "keys", "spot", "claim")
+	SpotChange       = load("spot_change", "replication", "epoch", "lease", "row", "counts", "books", "keys", "fence", "spot")
+	MoveReserve      = load("move_reserve", "replication", "epoch", "lease", "row", "slots", "counts", "books", "keys", "fence", "spot", "target")
+	MoveCommit       = load("move_commit", "replication", "epoch", "lease", "row", "counts", "books", "keys", "move", "spot")
+	MoveEnd          = load("move_end", "replication", "epoch", "lease", "row", "counts", "books", "keys", "move")
 	InventoryPut     = load("inventory_put", "replication", "epoch", "move")
 	InventoryRead    = load("inventory_read")
-	AggregatePrepare = load("aggregate_prepare", "replication", "epoch", "lease", "row", "slots", "books", "move")
+	AggregatePrepare = load("aggregate_prepare", "replication", "epoch", "lease", "row", "counts", "books", "keys", "move")
 	MoveComplete     = load("move_complete", "replication", "epoch", "lease", "row", "fence")
 	Page             = load("page")
 	RowsRead         = load("rows_read", "replication", "epoch", "lease")
 )
 
+// all are the scripts, as load made them.
+var all []Script
+
 // All returns every script.
-func All() []Script {
-	return []Script{
-		EpochNote,
-		LeaseAcquire,
-		LeaseRenew,
-		LeaseRelease,
-		NodePublish,
-		NodeRemove,
-		NodeIndex,
-		NodePage,
-		ObjectRead,
-		ObjectReserve,
-		ObjectFinish,
-		CreationCancel,
-		FirstRead,
-		FirstAdvance,
-		TerminalRead,
-		ObjectDelete,
-		ObjectFree,
-		ObjectReassert,
-		SpotChange,
-		MoveReserve,
-		MoveCommit,
-		MoveEnd,
-		InventoryPut,
-		InventoryRead,
-		AggregatePrepare,
-		MoveComplete,
-		Page,
-		RowsRead,
-	}
-}
+func All() []Script { return slices.Clone(all) }
 
 // New returns the script with that source.
 func New(name, source string) Script {
@@ -96,14 +70,30 @@ func New(name, source string) Script {
 	return Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:])}
 }
 
-// load panics for a file that is not there: only a build without it can lack it.
+// load makes a script of a file behind its parts. It panics for a file that is not there:
+// only a build without it can lack it.
 func load(name string, parts ...string) Script {
-	var source strings.Builder
-	for _, part := range append([]string{"base"}, parts...) {
-		source.Write(read("part/" + part + ".lua"))
+	source := string(read(name + ".lua"))
+	for _, part := range slices.Backward(append([]string{"base"}, parts...)) {
+		source = named(string(read("part/"+part+".lua")), source) + source
 	}
-	source.Write(read(name + ".lua"))
-	return New(name, source.String())
+	all = append(all, New(name, source))
+	return all[len(all)-1]
+}
+
+var functionText = regexp.MustCompile(`(?ms)^local function (\w+).*?^end\n`)
+
+// named is the part without the functions that nothing names: a script makes its
+// functions anew each time it runs.
+func named(part, by string) string {
+	functions := functionText.FindAllStringSubmatchIndex(part, -1)
+	for _, at := range slices.Backward(functions) { // those before may be named by those behind
+		begin, end, name := at[0], at[1], part[at[2]:at[3]]
+		if !strings.Contains(part[end:], name+"(") && !strings.Contains(by, name+"(") {
+			part = part[:begin] + part[end:]
+		}
+	}
+	return part
 }
 
 func read(path string) []byte {

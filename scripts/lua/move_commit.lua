@@ -1,7 +1,6 @@
 -- Gives an object to its move's target, which asks: the one commit of a move (RL-21).
--- KEYS: epoch, row, leases, capacity, reserved, owned, version counter, then members and
---   pending of the object as a Spot, row, members and pending of its Spot, and of the
---   Spot that it goes to
+-- KEYS: epoch, row, leases, capacity, reserved, owned, version counter, then row, members
+--   and pending of the object as a Spot, of its Spot, and of the Spot that it goes to
 -- ARGV: nonce, the move, operation, source's owner, source's lease generation, target
 --   rid, target owner, target lease generation, root of the inventory or ''
 -- Returns: reason and the row (see answer_row).
@@ -12,12 +11,9 @@
 
 local K = { spots = {} }
 local _, versions
-local own, from, to = {}, {}, {}
-_, K.row, K.leases, K.capacity, K.reserved, K.owned, versions, own.members, own.pending, from.row, from.members, from.pending, to.row, to.members, to.pending =
-  unpack(KEYS)
+_, K.row, K.leases, K.capacity, K.reserved, K.owned, versions = unpack(KEYS)
 local id, op, source_owner, source_lease, rid, owner_id, lease_gen, root = ARGV[2], unpack(ARGV, 10, 16)
-own.row = K.row
-K.spots[id], K.spots[MOVE.to_spot], K.spots[MOVE.spot] = own, to, from
+K.spots[id], K.spots[MOVE.to_spot], K.spots[MOVE.spot] = spot_keys(8), spot_keys(14), spot_keys(11)
 local now = now_ms()
 
 local function outcome(reason)
@@ -36,7 +32,7 @@ elseif source.owner ~= source_owner or source.lease_gen ~= source_lease or
   old.to_rid ~= rid or old.to_owner ~= owner_id or old.to_lease ~= lease_gen then
   return outcome('OwnerConflict')
 elseif (old.wide and (old.to_root or 'none') or '') ~= root or
-  (old.wide and redis.call('ZCARD', own.members) ~= tonumber(old.to_members)) then
+  (old.wide and redis.call('ZCARD', K.spots[id].members) ~= tonumber(old.to_members)) then
   return outcome('InventoryConflict')
 end
 refusal = lease_refusal(K.leases, rid, owner_id, lease_gen, now)
@@ -46,7 +42,7 @@ end
 
 local new = without_move(copy(old))
 local target = { rid = rid, owner = owner_id, lease_gen = lease_gen, mesh = old.to_mesh }
-local new_spot = old.to_member and hash_of(to.row) or nil
+local new_spot = old.to_member and hash_of(K.spots[MOVE.to_spot].row) or nil
 new.version, new.op, new.epoch = issue(versions), op, EPOCH
 if old.kind == ACTOR then
   place(new, MOVE.to_spot, new_spot, target)

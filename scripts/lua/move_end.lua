@@ -1,8 +1,7 @@
 -- Ends a move without a commit: its source aborts it, its target gives it up, or the
 -- target sweeps one that it does not know, past its validity.
--- KEYS: epoch, row, leases, capacity, reserved, owned, version counter, inventory, then
---   members and pending of the object as a Spot, row, members and pending of its Spot, and
---   of the Spot that it goes to
+-- KEYS: epoch, row, leases, capacity, reserved, owned, version counter, inventory, then row,
+--   members and pending of the object as a Spot, of its Spot, and of the Spot that it goes to
 -- ARGV: nonce, the move, operation, 'source', 'target' or 'sweep', asker's rid, owner and
 --   lease generation
 -- Returns: reason and the row (see answer_row).
@@ -12,12 +11,9 @@
 
 local K = { spots = {} }
 local _, versions, inventory
-local own, from, to = {}, {}, {}
-_, K.row, K.leases, K.capacity, K.reserved, K.owned, versions, inventory, own.members, own.pending, from.row, from.members, from.pending, to.row, to.members, to.pending =
-  unpack(KEYS)
+_, K.row, K.leases, K.capacity, K.reserved, K.owned, versions, inventory = unpack(KEYS)
 local id, op, as, rid, owner_id, lease_gen = ARGV[2], unpack(ARGV, 10, 14)
-own.row = K.row
-K.spots[id], K.spots[MOVE.to_spot], K.spots[MOVE.spot] = own, to, from
+K.spots[id], K.spots[MOVE.to_spot], K.spots[MOVE.spot] = spot_keys(9), spot_keys(15), spot_keys(12)
 local now = now_ms()
 
 local function outcome(reason)

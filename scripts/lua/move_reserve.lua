@@ -1,7 +1,7 @@
 -- Writes a move into the row, for its owner, and books the capacity at the target.
 -- KEYS: epoch, row, node, leases, capacity, reserved, owned, version counter, inventory,
---   then members and pending of the object as a Spot, row, members and pending of its Spot, and of the
---   Spot that it goes to
+--   then row, members and pending of the object as a Spot, of its Spot, and of the Spot that
+--   it goes to
 -- ARGV: nonce, the fence, operation, epoch, move, attempt, validity ms, target rid, target
 --   lifecycle, new Spot, 'user', 'entry' or '' for an object without membership
 -- Returns: reason and the row (see answer_row).
@@ -13,12 +13,10 @@
 
 local K = { spots = {} }
 local _, versions, inventory
-local own, from, to = {}, {}, {}
-_, K.row, K.node, K.leases, K.capacity, K.reserved, K.owned, versions, inventory, own.members, own.pending, from.row, from.members, from.pending, to.row, to.members, to.pending =
-  unpack(KEYS)
+_, K.row, K.node, K.leases, K.capacity, K.reserved, K.owned, versions, inventory = unpack(KEYS)
 local id, op, epoch, move, attempt, validity, target, lifecycle, spot, membership = ARGV[2], unpack(ARGV, 9, 17)
-own.row = K.row
-K.spots[id], K.spots[spot], K.spots[FENCE.spot] = own, to, from
+local own = spot_keys(10)
+K.spots[id], K.spots[spot], K.spots[FENCE.spot] = own, spot_keys(16), spot_keys(13)
 local now = now_ms()
 
 local function outcome(reason)

@@ -23,7 +23,7 @@ for i = 4, #KEYS do
     end
     reply[#reply + 1] = node[1]
     for _, what in ipairs({ 'actors', 'spots' }) do
-      reply[#reply + 1] = text(slots_used(capacity, process(rid, node[2]), what))
+      reply[#reply + 1] = text(slots_used(capacity, process(rid, node[2]) .. ':', what))
     end
     reply[#reply + 1] = lease_left(leases, rid, node[3], node[2], now)
   end

@@ -1,6 +1,6 @@
 -- Removes a Ready row and frees its capacity, for its owner.
 -- KEYS: epoch, row, deletion, first, leases, capacity, owned, objects, inventory, then
---   members and pending of the object as a Spot, and row, members and pending of its Spot
+--   row, members and pending of the object as a Spot, and of its Spot
 -- ARGV: nonce, the fence, keep ms
 -- Returns: reason and the row (see answer_row).
 -- Invariant: row and active slots go together; only the recorded owner, while its lease
@@ -9,11 +9,10 @@
 --   and holds the object generation.
 
 local K = { spots = {} }
-local spot, _, deletion, first, inventory, members, pending = {}
-_, K.row, deletion, first, K.leases, K.capacity, K.owned, K.objects, inventory, members, pending, spot.row, spot.members, spot.pending =
-  unpack(KEYS)
-local id, keep = ARGV[2], ARGV[9]
-K.spots[FENCE.spot] = spot
+local _, deletion, first, inventory
+_, K.row, deletion, first, K.leases, K.capacity, K.owned, K.objects, inventory = unpack(KEYS)
+local id, keep, own = ARGV[2], ARGV[9], spot_keys(10)
+K.spots[FENCE.spot] = spot_keys(13)
 local now = now_ms()
 
 local function outcome(reason)
@@ -31,7 +30,7 @@ elseif old.move then
   return outcome('Moving')
 elseif old.member then
   return outcome('IsMember')
-elseif redis.call('ZCARD', members) > 0 or redis.call('ZCARD', pending) > 0 then
+elseif redis.call('ZCARD', own.members) > 0 or redis.call('ZCARD', own.pending) > 0 then
   return outcome('NotEmpty')
 end
 

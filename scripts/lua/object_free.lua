@@ -1,8 +1,8 @@
 -- Removes a row by hand: its owner is dead or asks itself, or its move, or that of the
 -- SpotWide Spot that it is in, is past its validity.
 -- KEYS: epoch, row, deletion, request, first, leases, capacity, owned, reserved, objects,
---   freed, inventory, then members and pending of the object as a Spot, row, members and
---   pending of its Spot, and of the Spot that its move goes to
+--   freed, inventory, then row, members and pending of the object as a Spot, of its Spot, and
+--   of the Spot that its move goes to
 -- ARGV: nonce, id, object generation, version, Spot, Spot of the move, keep ms, owner and
 --   lease generation of the asker, if it is the owner
 -- Returns: reason and the row (see answer_row).
@@ -11,12 +11,11 @@
 -- Idempotency key: operation, in the name of the deletion key, as in object_delete.
 
 local K = { spots = {} }
-local _, deletion, request, first, freed, inventory, members, pending
-local spot, to_spot = {}, {}
-_, K.row, deletion, request, first, K.leases, K.capacity, K.owned, K.reserved, K.objects, freed, inventory, members, pending, spot.row, spot.members, spot.pending, to_spot.row, to_spot.members, to_spot.pending =
-  unpack(KEYS)
+local _, deletion, request, first, freed, inventory
+_, K.row, deletion, request, first, K.leases, K.capacity, K.owned, K.reserved, K.objects, freed, inventory = unpack(KEYS)
 local id, object_gen, version, keep = ARGV[2], ARGV[3], ARGV[4], ARGV[7]
-K.spots[ARGV[6]], K.spots[ARGV[5]] = to_spot, spot
+local own = spot_keys(13)
+K.spots[ARGV[6]], K.spots[ARGV[5]] = spot_keys(19), spot_keys(16)
 local now = now_ms()
 
 local function outcome(reason)
@@ -33,7 +32,7 @@ elseif old.object_gen ~= object_gen then
   return outcome('GenerationConflict')
 elseif old.version ~= version or (old.spot or '') ~= ARGV[5] or (old.to_spot or '') ~= ARGV[6] then
   return outcome('VersionConflict')
-elseif redis.call('ZCARD', members) > 0 or redis.call('ZCARD', pending) > 0 then
+elseif redis.call('ZCARD', own.members) > 0 or redis.call('ZCARD', own.pending) > 0 then
   return outcome('NotEmpty')
 end
 local spot_row = spot_of(K, old)

@@ -9,11 +9,9 @@
 
 local K = { spots = {} }
 local _, entries, versions
-local from, to = {}, {}
-_, K.row, K.leases, K.capacity, K.owned, entries, versions, from.row, from.members, from.pending, to.row, to.members, to.pending =
-  unpack(KEYS)
+_, K.row, K.leases, K.capacity, K.owned, entries, versions = unpack(KEYS)
 local id, op, spot, user = ARGV[2], ARGV[9], ARGV[10], ARGV[11] == 'user'
-K.spots[spot], K.spots[FENCE.spot] = to, from
+K.spots[spot], K.spots[FENCE.spot] = spot_keys(11), spot_keys(8)
 local now = now_ms()
 
 local function outcome(reason)

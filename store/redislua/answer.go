@@ -75,20 +75,29 @@ func (a *answer) timeLeft() time.Duration {
 
 func (a *answer) hash(what string) (h store.Digest) {
 	word := a.word()
-	if n, err := hex.Decode(h[:], []byte(word[:min(len(word), 64)])); a.err == nil && (err != nil || n != 32 || len(word) != 64) {
+	if a.err == nil && !unhex(h[:], word) {
 		a.fail(what, word)
 	}
 	return h
 }
 
+// unhex reads all of dst from hex digits.
+func unhex(dst []byte, digits string) bool {
+	if len(digits) != hex.EncodedLen(len(dst)) {
+		return false
+	}
+	_, err := hex.Decode(dst, []byte(digits))
+	return err == nil
+}
+
 // parseOperation reads what the function operation wrote.
 func parseOperation(word string) (op store.OperationKey, ok bool) {
 	parts := strings.Split(word, ":")
-	if len(parts) != 3 || len(parts[2]) != 32 {
+	if len(parts) != 3 {
 		return op, false
 	}
 	lifecycle, err := strconv.ParseUint(parts[1], 10, 63)
-	if _, err2 := hex.Decode(op.Op[:], []byte(parts[2])); err != nil || err2 != nil {
+	if err != nil || !unhex(op.Op[:], parts[2]) {
 		return store.OperationKey{}, false
 	}
 	op.SourceRID, op.SourceLifecycle = parts[0], store.LeaseGen(lifecycle)

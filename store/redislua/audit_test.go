@@ -164,9 +164,7 @@ func populate(t *testing.T, s *Store) populated {
 	enter("left", "shy")
 	moving := enter("moving", "shy")
 	shy = move(shy, w.b, "")
-	applied(s.CommitMove(within(t), store.CommitMove{
-		MoveRef: store.MoveOf(&shy), Op: newOp(), SourceOwnerID: w.a.OwnerID, SourceLease: w.a.Gen, Target: w.b,
-	}))
+	applied(s.CommitMove(within(t), commitOf(shy, w.b)))
 	move(moving, w.b, "there")
 	at(w.b).reserve(at(w.b).request("creating too"), store.Applied)
 	return w

@@ -1,6 +1,7 @@
 package redislua
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,15 +44,14 @@ func (s *Store) Read(ctx context.Context, id string) (store.Authority, bool, err
 
 // Delete implements store.Store.
 func (s *Store) Delete(ctx context.Context, f store.Fence, op store.OpID) (store.Change, error) {
-	if err := firstOf(f.Check(), op.Check()); err != nil {
+	if err := cmp.Or(f.Check(), op.Check()); err != nil {
 		return store.Change{}, err
 	}
 	k := &s.keys
 	return s.change(ctx, f.ID, lua.ObjectDelete,
 		slices.Concat([]string{
 			k.epoch, k.object(f.ID), k.deletion(op), k.first(f.ID), k.leases, k.capacity, k.owned, k.objects, k.inventory(f.ID),
-			k.members(f.ID), k.pending(f.ID),
-		}, k.spot(f.SpotID)),
+		}, k.spot(f.ID), k.spot(f.SpotID)),
 		fenced(f, millis(store.TerminalRetention))...)
 }
 
@@ -68,8 +68,8 @@ func (s *Store) Free(ctx context.Context, f store.Free) (store.Change, error) {
 	return s.change(ctx, f.ID, lua.ObjectFree,
 		slices.Concat([]string{
 			k.epoch, k.object(f.ID), k.deletion(f.Op), k.request(f.ID), k.first(f.ID), k.leases, k.capacity, k.owned, k.reserved,
-			k.objects, k.freed, k.inventory(f.ID), k.members(f.ID), k.pending(f.ID),
-		}, k.spot(f.SpotID), k.spot(f.MoveSpotID)),
+			k.objects, k.freed, k.inventory(f.ID),
+		}, k.spot(f.ID), k.spot(f.SpotID), k.spot(f.MoveSpotID)),
 		f.ID, decimal(f.ObjectGen), decimal(f.Version), f.SpotID, f.MoveSpotID, millis(store.TerminalRetention), by, lease)
 }
 
@@ -104,8 +104,8 @@ func (s *Store) Reassert(ctx context.Context, r store.Reassert) (store.Change, e
 		c, err := s.change(ctx, r.ID, lua.ObjectReassert,
 			slices.Concat([]string{
 				k.epoch, k.object(r.ID), k.request(r.ID), k.first(r.ID), k.leases, k.capacity, k.reserved, k.owned, k.objects,
-				k.versionCounter, k.inventory(r.ID), k.members(r.ID), k.pending(r.ID),
-			}, k.spot(r.SpotID), k.spot(spot), k.spot(moveSpot)),
+				k.versionCounter, k.inventory(r.ID), k.freed, k.entries,
+			}, k.spot(r.ID), k.spot(r.SpotID), k.spot(spot), k.spot(moveSpot)),
 			r.ID, hexOf(r.Op), decimal(r.Epoch), r.Owner.RID, r.Owner.OwnerID, decimal(r.Owner.Gen), kind(r.Kind), r.Type,
 			flag(r.Wide, "1"), decimal(r.ObjectGen), decimal(r.OwnerGen), decimal(r.Version), r.Mesh, r.SpotID, place,
 			flag(r.Shares, "shares"), spot, moveSpot)
@@ -117,16 +117,14 @@ func (s *Store) Reassert(ctx context.Context, r store.Reassert) (store.Change, e
 
 // spotsOf reads the Spot of a row and that of its move.
 func (s *Store) spotsOf(ctx context.Context, id string) (spot, moveSpot string, err error) {
-	k := &s.keys
-	a, err := s.run(ctx, lua.ObjectRead, []string{k.epoch, k.object(id), k.request(id), k.leases, k.object("")}, "")
-	if err != nil {
+	rows, err := s.rowsOnly(ctx, []string{id})
+	if err != nil || len(rows) == 0 {
 		return "", "", err
 	}
-	c, _ := a.changeWithRequest(id)
-	if m := c.Record.Move; m != nil {
+	if m := rows[0].Move; m != nil {
 		moveSpot = m.SpotID
 	}
-	return c.Record.SpotID, moveSpot, a.end()
+	return rows[0].SpotID, moveSpot, nil
 }
 
 // change runs a script that answers with a row. If the row is that of an Actor which

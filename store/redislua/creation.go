@@ -1,6 +1,7 @@
 package redislua
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,9 +19,10 @@ func (s *Store) Reserve(ctx context.Context, r store.Reserve) (store.Change, err
 		return store.Change{}, err
 	}
 	k := &s.keys
+	op, source := creationOp(r.Op)
 	args := []string{
-		r.ID, kind(r.Kind), r.Type, flag(r.Wide, "1"), operation(r.Op), r.TargetRID, decimal(r.TargetLifecycle), millis(r.Timeout),
-		millis(s.options.RecoveryHold), string(r.Request), sum(r.Request),
+		r.ID, kind(r.Kind), r.Type, flag(r.Wide, "1"), op, source, r.TargetRID, decimal(r.TargetLifecycle),
+		millis(r.Timeout), millis(s.options.RecoveryHold), string(r.Request), sum(r.Request),
 	}
 	if r.First != nil {
 		args = append(args, string(r.First))
@@ -38,12 +40,13 @@ func (s *Store) Finish(ctx context.Context, f store.Finish) (store.Change, error
 		return store.Change{}, err
 	}
 	k := &s.keys
+	op, source := creationOp(f.Op)
 	return s.change(ctx, f.ID, lua.ObjectFinish,
 		[]string{
 			k.epoch, k.object(f.ID), k.request(f.ID), k.first(f.ID), k.terminal(f.Op), k.leases, k.capacity, k.reserved, k.owned,
 			k.objects, k.versionCounter,
 		},
-		fenced(f.Fence, operation(f.Op), strconv.Itoa(int(f.Result)), strconv.Itoa(int(f.FailKind)), string(f.Reply), sum(f.Reply),
+		fenced(f.Fence, op, source, strconv.Itoa(int(f.Result)), strconv.Itoa(int(f.FailKind)), string(f.Reply), sum(f.Reply),
 			millis(store.TerminalRetention))...)
 }
 
@@ -75,7 +78,7 @@ func (s *Store) ReadFirst(ctx context.Context, id string, gen store.ObjectGen) (
 
 // AdvanceFirst implements store.Store.
 func (s *Store) AdvanceFirst(ctx context.Context, f store.Fence, op store.OpID, cursor uint64, done bool) (store.Change, error) {
-	if err := firstOf(f.Check(), op.Check()); err != nil {
+	if err := cmp.Or(f.Check(), op.Check()); err != nil {
 		return store.Change{}, err
 	}
 	k := &s.keys

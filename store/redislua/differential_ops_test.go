@@ -232,14 +232,23 @@ func (s *side) noteEpoch(e store.Epoch) {
 	}
 }
 
+// epoch is the present one, or the first.
+func (s *side) epoch(first bool) store.Epoch {
+	if first {
+		return s.epochs[0]
+	}
+	return s.epochs[len(s.epochs)-1]
+}
+
 // expire ends the process's lease, or renews it.
 func (d *duel) expire(c chosen) {
 	ttl := time.Millisecond
 	if d.oneIn(3, "renew") {
 		ttl = time.Hour
 	}
+	early := d.oneIn(3, "old epoch")
 	answer := d.play(fmt.Sprintf("RenewLease %+v for %v", c, ttl), func(ctx context.Context, s *side) (string, error) {
-		r, err := s.store.RenewLease(ctx, s.lease(c), ttl)
+		r, err := s.store.RenewLease(ctx, s.lease(c), s.epoch(early), ttl)
 		if ttl == time.Millisecond {
 			s.elapse()
 		}
@@ -378,7 +387,7 @@ func (d *duel) kill(p pick) {
 		if err != nil || a.RID == "" {
 			return "", err
 		}
-		r, err := s.store.RenewLease(ctx, store.Lease{RID: a.RID, OwnerID: a.OwnerID, Gen: a.LeaseGen}, time.Millisecond)
+		r, err := s.store.RenewLease(ctx, store.Lease{RID: a.RID, OwnerID: a.OwnerID, Gen: a.LeaseGen}, s.epoch(false), time.Millisecond)
 		s.elapse()
 		return s.names.Lease(r), err
 	})

@@ -2,9 +2,11 @@ package redislua
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/zlnode/zlnode/scripts/lua"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -50,6 +52,65 @@ func TestEpochsGrowAlsoUnderAClockThatIsBehind(t *testing.T) {
 	}
 }
 
+// A server notes an epoch, issues numbers in it, and is lost; the next one knows the same
+// of the past, and its clock is behind too. Nothing that it issues was issued before.
+// req: ID-03 (also if the begin of an epoch is lost)
+func TestEpochsThatBeginAtTheSameStateIssueNothingTwice(t *testing.T) {
+	const behind = 5000 // ms
+	now := time.UnixMilli(1_800_000_000_000)
+	e := embeddedRedis(t)
+	e.server.SetTime(now)
+	s := openStore(t, e.URL())
+	raw := rawClient(t, e.URL())
+	counters := []string{s.keys.leaseCounter, s.keys.objectCounter, s.keys.versionCounter, s.keys.change}
+	last := now.UnixMilli() + behind
+	for _, issued := range []int64{last << 20, 1} { // with the last epoch's begin, or long before
+		epochs := map[store.Epoch]string{}
+		for _, history := range []string{"000", "001", "a3f", "a3e", "b3f", "fff"} {
+			s.prepare = withHistory(history)
+			raw.HSet(within(t), s.keys.epoch, "number", last, "replication", "another")
+			for _, c := range counters {
+				raw.Set(within(t), c, issued, 0)
+			}
+			epoch, err := s.noteEpoch(within(t), "")
+			if err != nil || int64(epoch) <= last || int64(epoch) > last+2*behind {
+				t.Fatalf("epoch is %d, %v; want one soon after %d", epoch, err, last)
+			}
+			if other := epochs[epoch]; other != "" {
+				t.Errorf("histories %s and %s both begin epoch %d", other, history, epoch)
+			}
+			epochs[epoch] = history
+			for _, c := range counters {
+				if begin, err := raw.Get(within(t), c).Int64(); err != nil || begin != int64(epoch)<<20 || begin <= issued {
+					t.Fatalf("%s begins at %d, %v; want that of epoch %d, above %d", c, begin, err, epoch, issued)
+				}
+			}
+		}
+	}
+
+	// A clock that is right says the number alone, so that one who begins without any state
+	// is behind it. A raise within one history draws nothing.
+	now = time.UnixMilli(last + 2*behind)
+	e.server.SetTime(now)
+	s.prepare = withHistory("fff")
+	raw.HSet(within(t), s.keys.epoch, "replication", "another")
+	for i, how := range []string{"", "raise"} {
+		want := now.UnixMilli() + int64(i)*1024
+		if epoch, err := s.noteEpoch(within(t), how); err != nil || int64(epoch) != want {
+			t.Errorf("epoch %q is %d, %v; want %d", how, epoch, err, want)
+		}
+	}
+}
+
+// withHistory gives scripts a server whose history has a replication id that begins so.
+func withHistory(begin string) func(lua.Script) lua.Script {
+	return func(s lua.Script) lua.Script {
+		return lua.New(s.Name, `local server = redis
+local redis = { call = server.call, pcall = function() return '# Replication\r\nmaster_replid:`+begin+strings.Repeat("0", 40-len(begin))+`\r\n' end }
+`+s.Source)
+	}
+}
+
 // req: ID-08
 func TestEpochBeyondTheLastGenerationIssuesNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
@@ -73,7 +134,7 @@ func TestNothingNewIsCreatedWhileAnEpochIsYoung(t *testing.T) {
 	now := time.Now()
 	e.travel(&now, 0)
 	s := newScene(t, openStore(t, e.URL(), func(o *Options) { o.RecoveryHold = hold }))
-	lease, err := s.RenewLease(within(t), s.lease, time.Hour)
+	lease, err := s.RenewLease(within(t), s.lease, earlier, time.Hour)
 	if err != nil || lease.Reason != store.Applied {
 		t.Fatalf("RenewLease = %+v, %v", lease, err)
 	}

@@ -40,9 +40,7 @@ func TestChangesThatNeedAVersionFailAtTheLastOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		entry, moving, quest := read("entry"), read("moving"), read("quest")
-		commit := store.CommitMove{
-			MoveRef: store.MoveOf(&moving), Op: newOp(), SourceOwnerID: w.a.OwnerID, SourceLease: w.a.Gen, Target: w.b,
-		}
+		commit := commitOf(moving, w.b)
 		for name, try := range map[string]func() (store.Change, error){
 			"ChangeSpot": func() (store.Change, error) {
 				return s.ChangeSpot(within(t), store.ChangeSpot{Fence: fence(entry), Op: newOp(), SpotID: "node-a-entry-1"})
@@ -54,7 +52,7 @@ func TestChangesThatNeedAVersionFailAtTheLastOne(t *testing.T) {
 			},
 			"CommitMove": func() (store.Change, error) { return s.CommitMove(within(t), commit) },
 			"EndMove": func() (store.Change, error) {
-				return s.EndMove(within(t), store.EndMove{MoveRef: store.MoveOf(&moving), Op: newOp(), By: store.Source, Asker: w.a})
+				return s.EndMove(within(t), endOf(moving, store.Source, w.a))
 			},
 			"PrepareAggregate": func() (store.Change, error) {
 				return s.PrepareAggregate(within(t), store.PrepareAggregate{

@@ -131,17 +131,11 @@ func moveTo(a store.Authority, to store.Lease) store.ReserveMove {
 
 // commitOf is the target's commit of the move that the row has.
 func commitOf(a store.Authority, target store.Lease) store.CommitMove {
-	c := store.CommitMove{
-		MoveRef: store.MoveOf(&a), Op: newOp(), SourceOwnerID: a.OwnerID, SourceLease: a.LeaseGen, Target: target,
-	}
-	if a.Move.Prepared != nil {
-		c.Root = a.Move.Prepared.Root
-	}
-	return c
+	return store.CommitOf(&a, target, newOp())
 }
 
 func endOf(a store.Authority, by store.MoveParty, asker store.Lease) store.EndMove {
-	return store.EndMove{MoveRef: store.MoveOf(&a), Op: newOp(), By: by, Asker: asker}
+	return store.EndOf(&a, by, asker, newOp())
 }
 
 // inventory is the chunk that fixes the crowd's inventory.

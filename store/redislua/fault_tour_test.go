@@ -53,7 +53,7 @@ func (s *stage) everything() {
 	s.applied(s.CompleteMove(ctx, store.FenceOf(&m), m.Aggregate.ID))
 
 	// A process to its end, with a creation left behind.
-	if r, err := s.RenewLease(ctx, s.b, time.Hour); err != nil || r.Reason != store.Applied {
+	if r, err := s.RenewLease(ctx, s.b, earlier, time.Hour); err != nil || r.Reason != store.Applied {
 		fail("RenewLease", r, err)
 	}
 	c := host(s.t, s.Store, "node-c")

@@ -63,6 +63,13 @@ func operation(op store.OperationKey) string {
 	return op.SourceRID + ":" + decimal(op.SourceLifecycle) + ":" + hexOf(op.Op)
 }
 
+// creationOp is a creation's operation as rows have it: its id, kept apart by the c from
+// those of other changes, and its source. One field with both would be too long for
+// Redis' compact form of a hash.
+func creationOp(op store.OperationKey) (id, source string) {
+	return "c" + hexOf(op.Op), process(op.SourceRID, op.SourceLifecycle)
+}
+
 // process is how a process stands in records: RID:lifecycle.
 func process(rid string, lifecycle store.LeaseGen) string { return rid + ":" + decimal(lifecycle) }
 

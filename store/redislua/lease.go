@@ -1,6 +1,7 @@
 package redislua
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -22,7 +23,7 @@ const (
 // AcquireLease implements store.Store.
 func (s *Store) AcquireLease(ctx context.Context, rid, ownerID string, ttl time.Duration) (store.LeaseResult, error) {
 	l := store.Lease{RID: rid, OwnerID: ownerID, Gen: 1} // a generation to pass the check
-	if err := firstOf(l.Check(), store.CheckTTL(ttl)); err != nil {
+	if err := cmp.Or(l.Check(), store.CheckTTL(ttl)); err != nil {
 		return store.LeaseResult{}, err
 	}
 	k := &s.keys
@@ -36,13 +37,13 @@ func (s *Store) AcquireLease(ctx context.Context, rid, ownerID string, ttl time.
 }
 
 // RenewLease implements store.Store.
-func (s *Store) RenewLease(ctx context.Context, l store.Lease, ttl time.Duration) (store.LeaseResult, error) {
-	if err := firstOf(l.Check(), store.CheckTTL(ttl)); err != nil {
+func (s *Store) RenewLease(ctx context.Context, l store.Lease, known store.Epoch, ttl time.Duration) (store.LeaseResult, error) {
+	if err := cmp.Or(l.Check(), store.CheckGen("epoch", known), store.CheckTTL(ttl)); err != nil {
 		return store.LeaseResult{}, err
 	}
 	k := &s.keys
 	a, err := s.run(ctx, lua.LeaseRenew, []string{k.epoch, k.leases, k.leaseEnds, k.node(l.RID), k.freed},
-		l.RID, l.OwnerID, decimal(l.Gen), millis(ttl), millis(keepDead))
+		l.RID, l.OwnerID, decimal(l.Gen), millis(ttl), millis(keepDead), decimal(known))
 	if err != nil {
 		return store.LeaseResult{}, err
 	}
@@ -75,12 +76,3 @@ func (a *answer) lease(rid string) (store.LeaseResult, error) {
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/zlnode/zlnode/scripts/lua"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -135,6 +136,11 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
+// cancelable is within with an end before.
+func cancelable(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithCancel(within(t))
+}
+
 // rawClient reaches the server beside the Store.
 func rawClient(t testing.TB, url string) *redis.Client {
 	t.Helper()
@@ -147,6 +153,16 @@ func rawClient(t testing.TB, url string) *redis.Client {
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// loadScripts makes the server know all scripts, so that each call is one EVALSHA.
+func loadScripts(t testing.TB, raw *redis.Client) {
+	t.Helper()
+	for _, s := range lua.All() {
+		if err := raw.ScriptLoad(within(t), s.Source).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func until(t testing.TB, what string, done func() bool) {

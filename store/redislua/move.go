@@ -1,6 +1,7 @@
 package redislua
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,8 +26,8 @@ func (s *Store) ReserveMove(ctx context.Context, r store.ReserveMove) (store.Cha
 	return s.change(ctx, r.ID, lua.MoveReserve,
 		slices.Concat([]string{
 			k.epoch, k.object(r.ID), k.node(r.TargetRID), k.leases, k.capacity, k.reserved, k.owned, k.versionCounter,
-			k.inventory(r.ID), k.members(r.ID), k.pending(r.ID),
-		}, k.spot(r.Fence.SpotID), k.spot(r.SpotID)),
+			k.inventory(r.ID),
+		}, k.spot(r.ID), k.spot(r.Fence.SpotID), k.spot(r.SpotID)),
 		fenced(r.Fence, hexOf(r.Op), decimal(r.Epoch), hexOf(r.Relocation), attempt(r.Attempt), millis(r.Validity), r.TargetRID,
 			decimal(r.TargetLifecycle), r.SpotID, place)...)
 }
@@ -103,17 +104,16 @@ func (s *Store) PrepareAggregate(ctx context.Context, p store.PrepareAggregate) 
 	}
 	k := &s.keys
 	return s.change(ctx, p.ID, lua.AggregatePrepare,
-		[]string{
-			k.epoch, k.object(p.ID), k.leases, k.capacity, k.reserved, k.owned, k.versionCounter, k.inventory(p.ID), k.members(p.ID),
-			k.pending(p.ID),
-		},
+		slices.Concat([]string{
+			k.epoch, k.object(p.ID), k.leases, k.capacity, k.reserved, k.owned, k.versionCounter, k.inventory(p.ID),
+		}, k.spot(p.ID)),
 		moving(p.MoveRef, hexOf(p.Op), p.Asker.RID, p.Asker.OwnerID, decimal(p.Asker.Gen), hex.EncodeToString(p.Inventory.Root[:]),
 			strconv.Itoa(p.Inventory.Count))...)
 }
 
 // CompleteMove implements store.Store.
 func (s *Store) CompleteMove(ctx context.Context, f store.Fence, id store.RelocationID) (store.Change, error) {
-	if err := firstOf(f.Check(), id.Check()); err != nil {
+	if err := cmp.Or(f.Check(), id.Check()); err != nil {
 		return store.Change{}, err
 	}
 	k := &s.keys
@@ -122,7 +122,7 @@ func (s *Store) CompleteMove(ctx context.Context, f store.Fence, id store.Reloca
 
 // moved names the keys of the places that a move touches.
 func (k *keys) moved(m store.MoveRef) []string {
-	return slices.Concat([]string{k.members(m.ID), k.pending(m.ID)}, k.spot(m.SpotID), k.spot(m.MoveSpotID))
+	return slices.Concat(k.spot(m.ID), k.spot(m.SpotID), k.spot(m.MoveSpotID))
 }
 
 // moving puts the words of the move before the others.

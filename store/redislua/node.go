@@ -1,6 +1,7 @@
 package redislua
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,7 +26,7 @@ const (
 
 // PublishNode implements store.Store.
 func (s *Store) PublishNode(ctx context.Context, l store.Lease, d store.Descriptor) (store.Reason, error) {
-	if err := firstOf(l.Check(), d.Check(l)); err != nil {
+	if err := cmp.Or(l.Check(), d.Check(l)); err != nil {
 		return 0, err
 	}
 	encoded, err := json.Marshal(d)

@@ -1,7 +1,6 @@
 package redislua
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -143,14 +142,14 @@ func (r row) optional(field string) uint64 {
 }
 
 func (r row) id(field string) (id [16]byte) {
-	if n, err := hex.Decode(id[:], []byte(cut(r.fields[field], 32))); err != nil || n != 16 || len(r.fields[field]) != 32 {
+	if !unhex(id[:], r.fields[field]) {
 		r.fail(field)
 	}
 	return id
 }
 
 func (r row) digest(field string) (d store.Digest) {
-	if n, err := hex.Decode(d[:], []byte(cut(r.fields[field], 64))); err != nil || n != 32 || len(r.fields[field]) != 64 {
+	if !unhex(d[:], r.fields[field]) {
 		r.fail(field)
 	}
 	return d
@@ -163,5 +162,3 @@ func (r row) operation() store.OperationKey {
 	}
 	return op
 }
-
-func cut(s string, most int) string { return s[:min(len(s), most)] }

@@ -33,6 +33,20 @@ func serve(t testing.TB, s *Store, rid string) store.Lease {
 	return r.Lease
 }
 
+// earlier is an epoch that was before every other. A process that knows no later one may
+// renew its lease whatever became of that.
+const earlier store.Epoch = 1
+
+// present is the Store's epoch.
+func present(t testing.TB, s *Store) store.Epoch {
+	t.Helper()
+	c, err := s.CancelCreation(within(t), "nothing", store.GenMax, store.GenMax) // every answer tells it
+	if err != nil || c.Epoch == 0 {
+		t.Fatalf("CancelCreation = %+v, %v", c, err)
+	}
+	return c.Epoch
+}
+
 func describe(l store.Lease) store.Descriptor {
 	return store.Descriptor{
 		RID: l.RID, Lifecycle: l.Gen, Mesh: "mesh", Role: store.RoleServer, State: store.Serving, Weight: 100,

@@ -27,7 +27,7 @@ func TestScriptsAreLoadedAgainWhenTheServerForgotThem(t *testing.T) {
 		s := newScene(t, store1)
 		a, _ := s.create("player-1")
 		for range 3 {
-			if r, err := s.RenewLease(within(t), s.lease, time.Hour); err != nil || r.Reason != store.Applied {
+			if r, err := s.RenewLease(within(t), s.lease, earlier, time.Hour); err != nil || r.Reason != store.Applied {
 				t.Fatalf("RenewLease = %+v, %v", r, err)
 			}
 		}
@@ -263,7 +263,7 @@ func TestClusterClientDoesEveryOperation(t *testing.T) {
 	if c, err := s.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
 		t.Errorf("Delete = %+v, %v", c, err)
 	}
-	if r, err := s.RenewLease(within(t), s.lease, time.Hour); err != nil || r.Reason != store.Applied {
+	if r, err := s.RenewLease(within(t), s.lease, earlier, time.Hour); err != nil || r.Reason != store.Applied {
 		t.Errorf("RenewLease = %+v, %v", r, err)
 	}
 	if reason, err := s.RemoveNode(within(t), s.lease); err != nil || reason != store.Applied {

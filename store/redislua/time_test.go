@@ -20,7 +20,7 @@ func TestLeasesEndByTheStoresClock(t *testing.T) {
 	e.travel(&now, 0)
 	s := newScene(t, openStore(t, e.URL()))
 	a, _ := s.create("player-1")
-	if r, err := s.RenewLease(within(t), s.lease, 15*time.Second); err != nil || r.Lease.Remaining != 15*time.Second {
+	if r, err := s.RenewLease(within(t), s.lease, earlier, 15*time.Second); err != nil || r.Lease.Remaining != 15*time.Second {
 		t.Fatalf("RenewLease = %+v, %v", r, err)
 	}
 	left := func() time.Duration {
@@ -143,7 +143,7 @@ func TestLeasesOfTheLongDeadAreForgotten(t *testing.T) {
 	// Within a day after the end a paused process may come back.
 	e.travel(&now, time.Hour+keepDead-time.Second)
 	for _, l := range dead[:2] {
-		if r, err := s.RenewLease(within(t), l, time.Hour); err != nil || r.Reason != store.Applied {
+		if r, err := s.RenewLease(within(t), l, earlier, time.Hour); err != nil || r.Reason != store.Applied {
 			t.Fatalf("RenewLease = %+v, %v", r, err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestLeasesOfTheLongDeadAreForgotten(t *testing.T) {
 	if after.Change <= before.Change {
 		t.Errorf("change number stays %d though a node went", after.Change)
 	}
-	if r, err := s.RenewLease(within(t), dead[2], time.Hour); err != nil || r.Reason != store.Missing {
+	if r, err := s.RenewLease(within(t), dead[2], present(t, s), time.Hour); err != nil || r.Reason != store.Missing {
 		t.Errorf("RenewLease of the forgotten = %+v, %v; want Missing", r, err)
 	}
 	if keys := e.server.Keys(); len(keys) == 0 {

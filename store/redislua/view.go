@@ -1,6 +1,7 @@
 package redislua
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -18,7 +19,7 @@ func (s *Store) List(ctx context.Context, f store.Filter, cursor string, limit i
 	if err != nil {
 		err = fmt.Errorf("%w: %.80q is no cursor of a list", store.ErrInvalid, cursor)
 	}
-	if err := firstOf(err, f.Check(), store.CheckLimit(limit)); err != nil {
+	if err := cmp.Or(err, f.Check(), store.CheckLimit(limit)); err != nil {
 		return store.Page{}, err
 	}
 	entries, err := s.lexPage(ctx, s.keys.objects, listed(f), string(behind), limit)
@@ -69,7 +70,7 @@ func listedID(entry string) (string, error) {
 
 // Members implements store.Store.
 func (s *Store) Members(ctx context.Context, spotID, after string, limit int) ([]string, error) {
-	if err := firstOf(store.CheckID("Spot id", spotID), store.CheckLimit(limit)); err != nil {
+	if err := cmp.Or(store.CheckID("Spot id", spotID), store.CheckLimit(limit)); err != nil {
 		return nil, err
 	}
 	return s.lexPage(ctx, s.keys.members(spotID), "", after, limit)
@@ -77,7 +78,7 @@ func (s *Store) Members(ctx context.Context, spotID, after string, limit int) ([
 
 // Held implements store.Store.
 func (s *Store) Held(ctx context.Context, rid string, lifecycle store.LeaseGen, h store.Holding, after string, limit int) ([]string, error) {
-	if err := firstOf(store.CheckName("RID", rid), store.CheckGen("lifecycle", lifecycle), h.Check(), store.CheckLimit(limit)); err != nil {
+	if err := cmp.Or(store.CheckName("RID", rid), store.CheckGen("lifecycle", lifecycle), h.Check(), store.CheckLimit(limit)); err != nil {
 		return nil, err
 	}
 	set := s.keys.owned

@@ -16,7 +16,7 @@ var epochCases = []testCase{
 			if e <= last {
 				w.t.Fatalf("epoch %d after %d", e, last)
 			}
-			r, err := w.s.RenewLease(w.ctx(), p.Lease, longTTL)
+			r, err := w.s.RenewLease(w.ctx(), p.Lease, last, longTTL)
 			if err != nil || r.Reason != store.Applied || r.Epoch != e {
 				w.t.Errorf("renewal tells of %+v, %v; want epoch %d", r, err, e)
 			}
@@ -91,15 +91,26 @@ var epochCases = []testCase{
 		fixed := w.prepared(w.room("fixed", p, true), p, q, 0)
 		e := w.raise()
 		prepare := prepareOf(wide, p, store.Inventory{Root: root, Count: 1})
-		w.refuses(
-			attempt{"commit", store.EpochChanged, w.tryCommit(commitOf(a, q))},
-			attempt{"abort", store.EpochChanged, w.tryEnd(endOf(a, store.Source, p))},
-			attempt{"giving up", store.EpochChanged, w.tryEnd(endOf(a, store.Target, q))},
-			attempt{"sweep", store.EpochChanged, w.tryEnd(endOf(a, store.Sweep, q))},
-			attempt{"preparing", store.EpochChanged, w.tryPrepare(prepare)},
-			attempt{"commit of an aggregate", store.EpochChanged, w.tryCommit(commitOf(fixed, q))},
-		)
-		w.putChunk(store.MoveOf(&wide), []byte("late"), store.EpochChanged)
+		// It does not help to name the present epoch.
+		for _, epoch := range []store.Epoch{a.Epoch, e} {
+			commit, commitAll := commitOf(a, q), commitOf(fixed, q)
+			abort, giveUp, sweep := endOf(a, store.Source, p), endOf(a, store.Target, q), endOf(a, store.Sweep, q)
+			late := store.MoveOf(&wide)
+			for _, ref := range []*store.MoveRef{
+				&commit.MoveRef, &commitAll.MoveRef, &abort.MoveRef, &giveUp.MoveRef, &sweep.MoveRef, &prepare.MoveRef, &late,
+			} {
+				ref.Epoch = epoch
+			}
+			w.refuses(
+				attempt{"commit", store.EpochChanged, w.tryCommit(commit)},
+				attempt{"abort", store.EpochChanged, w.tryEnd(abort)},
+				attempt{"giving up", store.EpochChanged, w.tryEnd(giveUp)},
+				attempt{"sweep", store.EpochChanged, w.tryEnd(sweep)},
+				attempt{"preparing", store.EpochChanged, w.tryPrepare(prepare)},
+				attempt{"commit of an aggregate", store.EpochChanged, w.tryCommit(commitAll)},
+			)
+			w.putChunk(late, []byte("late"), store.EpochChanged)
+		}
 		w.wantSlots(q, 1, 3)
 
 		// The owner writes the rows as it knows them, and the moves are gone.
@@ -173,6 +184,54 @@ var epochCases = []testCase{
 		}
 	}},
 	{"LaterVersionIsTrue", laterVersion},
+	{"OwnerWhoseRowIsTakenIsTold", func(w *world) {
+		p, q := w.server("node-a"), w.server("node-b")
+		wide := w.room("wide", p, true)
+		passenger := w.member("passenger", p, wide.ID)
+		entry, kept := w.actor("entry", p), w.actor("kept", p)
+		creating := w.reserve(request("creating", p), store.Applied)
+		e := w.raise()
+		kept = w.reassert(assertionOf(kept, p, e), store.Applied)
+		// One that went on alone, one with its members, one that was Creating.
+		passenger.SpotID, passenger.InUserSpot, passenger.SpotVersion = q.desc.EntrySpotID, false, 0
+		for i, a := range []store.Authority{passenger, wide, entry, creating} {
+			a.Version += 10
+			taken := w.reassert(assertionOf(a, q, e), store.Applied)
+			w.reassert(assertionOf(taken, q, e), store.Applied) // its own now
+			if n := w.freed(p); n != uint64(i+1) {
+				w.t.Errorf("behind %q: the owner before is told of %d rows; want %d", a.ID, n, i+1)
+			}
+		}
+		if n := w.freed(q); n != 0 {
+			w.t.Errorf("who took the rows is told of %d", n)
+		}
+		w.expire(p)
+		next := w.server(p.RID)
+		kept.Version += 10
+		w.reassert(assertionOf(kept, q, e), store.Applied)
+		if n := w.freed(next); n != 0 {
+			w.t.Errorf("the next process is told of %d rows of the one before", n)
+		}
+	}},
+	{"EntrySpotOfANodeDoesNotComeBackAsAnObject", func(w *world) {
+		p, q := w.server("node-a"), w.server("node-b")
+		for _, kind := range kinds {
+			a := w.make(kindRequest(kind, "lost", p))
+			w.delete(a, newOp(), store.Applied)
+			q.desc.EntrySpotID = a.ID
+			q.desc.Revision++
+			w.publish(q.Lease, q.desc, store.Applied)
+			e := w.raise()
+			w.refuses(
+				attempt{"its node", store.TypeMismatch, w.tryReassert(assertionOf(a, q, e))},
+				attempt{"another one", store.TypeMismatch, w.tryReassert(assertionOf(a, p, e))},
+			)
+			q.desc.EntrySpotID = "node-b-entry-1"
+			q.desc.Revision++
+			w.publish(q.Lease, q.desc, store.Applied)
+			w.delete(w.reassert(assertionOf(a, p, e), store.Applied), newOp(), store.Applied)
+		}
+	}},
 	{"AssertionIsForALiveOwnerInThePresentEpoch", func(w *world) {
 		p := w.server("node-a")
 		a := w.actor("player-1", p)

@@ -147,6 +147,21 @@ var freeCases = []testCase{
 		}
 		w.moveWide(w.must(wide.ID), p, q, 1)
 	}},
+	{"AggregateIsNotFixedWithoutAMemberThatWasBooked", func(w *world) {
+		p, q := w.server("node-a"), w.server("node-b")
+		wide := w.room("wide", p, true)
+		w.member("player-0", p, wide.ID)
+		w.member("player-1", p, wide.ID)
+		moving := w.reserveMove(moveOf(wide, q, "", false), store.Applied)
+		root := w.putChunk(store.MoveOf(&moving), []byte("root"), store.Applied)
+		a := w.must("player-0")
+		w.free(with(store.FreeOf(&a, newOp()), func(f *store.Free) { f.By = p.Lease }), store.Applied)
+		for _, count := range []int{2, 3} {
+			prepare := prepareOf(moving, p, store.Inventory{Root: root, Count: count})
+			w.refuses(attempt{fmt.Sprint(count, " participants"), store.InventoryConflict, w.tryPrepare(prepare)})
+		}
+		w.moveWide(w.end(endOf(moving, store.Source, p), store.Applied), p, q, 1)
+	}},
 	{"RowsOfAProcessThatCannotComeBackAreTakenOffSilently", func(w *world) {
 		p := w.server("node-a")
 		a, b := w.actor("player-1", p), w.actor("player-2", p)

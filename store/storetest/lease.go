@@ -73,6 +73,40 @@ var leaseCases = []testCase{
 		}
 		w.publish(p.Lease, p.desc, store.AlreadyApplied)
 	}},
+	{"ThatIsNotThereIsWrittenAgainForWhoKnowsAnEarlierEpochOnly", func(w *world) {
+		p := w.server("node-a")
+		release := func() {
+			w.t.Helper()
+			if reason, err := w.s.ReleaseLease(w.ctx(), p.Lease); err != nil || reason != store.Applied {
+				w.t.Fatalf("ReleaseLease = %v, %v", reason, err)
+			}
+		}
+		first := w.epoch()
+		release()
+		w.renewKnowing(first, p.Lease, longTTL, store.Missing)
+		second := w.raise()
+		if r := w.renewKnowing(first, p.Lease, longTTL, store.Applied); r.Epoch != second || r.Lease.Gen != p.Gen || r.Lease.Remaining != longTTL {
+			w.t.Errorf("written again as %+v; want generation %d in epoch %d", r, p.Gen, second)
+		}
+		w.publish(p.Lease, p.desc, store.Applied)
+		release()
+		// It is of the first epoch, but was there in the second.
+		w.renewKnowing(second, p.Lease, longTTL, store.Missing)
+		w.publish(p.Lease, p.desc, store.LeaseExpired)
+		next := w.lease("node-a")
+		for _, known := range []store.Epoch{first, second} {
+			if r := w.renewKnowing(known, p.Lease, longTTL, store.LeaseSuperseded); r.Lease.Gen != next.Gen || r.Epoch != second {
+				w.t.Errorf("LeaseSuperseded names %+v; want %+v in epoch %d", r, next, second)
+			}
+		}
+	}},
+	{"RenewalOfWhoKnowsNoEpochIsInvalid", func(w *world) {
+		held := w.lease("node-a")
+		w.wantInvalid(func() error {
+			_, err := w.s.RenewLease(w.ctx(), held, 0, longTTL)
+			return err
+		})
+	}},
 	{"OfAnotherIsNotReleased", func(w *world) {
 		p := w.server("node-a")
 		w.expire(p)

@@ -162,9 +162,7 @@ func (c *caller) commit(a store.Authority) any {
 	if c.random.IntN(5) == 0 {
 		return c.end(a)
 	}
-	m := store.CommitMove{
-		MoveRef: store.MoveOf(&a), Op: c.op(), SourceOwnerID: a.OwnerID, SourceLease: a.LeaseGen, Target: c.Lease,
-	}
+	m := store.CommitOf(&a, c.Lease, c.op())
 	if c.random.IntN(12) == 0 {
 		m.SourceOwnerID, m.SourceLease = c.OwnerID, c.Gen
 	}
@@ -172,7 +170,7 @@ func (c *caller) commit(a store.Authority) any {
 }
 
 func (c *caller) end(a store.Authority) store.EndMove {
-	e := store.EndMove{MoveRef: store.MoveOf(&a), Op: c.op(), By: store.Source, Asker: c.Lease}
+	e := store.EndOf(&a, store.Source, c.Lease, c.op())
 	if a.Move.TargetOwnerID == c.OwnerID {
 		e.By = store.Target
 	}

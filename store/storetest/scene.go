@@ -97,11 +97,7 @@ func (w *world) reserveMove(r store.ReserveMove, want store.Reason) store.Author
 
 // commitOf is the commit of the row's move by its target p.
 func commitOf(a store.Authority, p process) store.CommitMove {
-	c := store.CommitMove{MoveRef: store.MoveOf(&a), Op: newOp(), SourceOwnerID: a.OwnerID, SourceLease: a.LeaseGen, Target: p.Lease}
-	if a.Move.Prepared != nil {
-		c.Root = a.Move.Prepared.Root
-	}
-	return c
+	return store.CommitOf(&a, p.Lease, newOp())
 }
 
 func (w *world) commit(c store.CommitMove, want store.Reason) store.Authority {
@@ -117,7 +113,7 @@ func (w *world) moveTo(a store.Authority, p process, spot string, user bool) sto
 }
 
 func endOf(a store.Authority, by store.MoveParty, asker process) store.EndMove {
-	return store.EndMove{MoveRef: store.MoveOf(&a), Op: newOp(), By: by, Asker: asker.Lease}
+	return store.EndOf(&a, by, asker.Lease, newOp())
 }
 
 func (w *world) end(e store.EndMove, want store.Reason) store.Authority {
@@ -190,11 +186,7 @@ func (w *world) reassert(r store.Reassert, want store.Reason) store.Authority {
 // freed is how many rows of the process were freed by hand.
 func (w *world) freed(p process) uint64 {
 	w.t.Helper()
-	r, err := w.s.RenewLease(w.ctx(), p.Lease, longTTL)
-	if err != nil || r.Reason != store.Applied {
-		w.t.Fatalf("RenewLease(%s) = %+v, %v", p.RID, r, err)
-	}
-	return r.Freed
+	return w.renewKnowing(w.epoch(), p.Lease, longTTL, store.Applied).Freed
 }
 
 // wantSlots fails unless the node has so many Actor and Spot slots in use.

@@ -105,7 +105,8 @@ type script struct {
 
 type scriptProcess struct {
 	store.Lease
-	desc store.Descriptor
+	known store.Epoch // told by the last answer about the lease
+	desc  store.Descriptor
 }
 
 func newScript(d Driver) *script {

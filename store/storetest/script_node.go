@@ -22,7 +22,7 @@ func (s *script) newProcess(ctx context.Context, c *command) (string, error) {
 	s.starts++
 	r, err := s.AcquireLease(ctx, c.id, fmt.Sprintf("%s-%d", c.id, s.starts), time.Hour)
 	if err == nil && r.Reason == store.Applied {
-		s.processes[c.id] = &scriptProcess{Lease: r.Lease}
+		s.processes[c.id] = &scriptProcess{Lease: r.Lease, known: r.Epoch}
 	}
 	s.heard(r.Epoch)
 	return s.names.Lease(r), err
@@ -55,7 +55,9 @@ func (s *script) renew(ctx context.Context, c *command) (string, error) {
 		ttl = time.Millisecond
 		defer s.Elapse()
 	}
-	r, err := s.RenewLease(ctx, s.process(c.id).Lease, ttl)
+	p := s.process(c.id)
+	r, err := s.RenewLease(ctx, p.Lease, p.known, ttl)
+	p.known = r.Epoch
 	s.heard(r.Epoch)
 	return s.names.Lease(r), err
 }
@@ -127,9 +129,7 @@ func (s *script) newEpoch(ctx context.Context, c *command) (string, error) {
 		}
 	}
 	// Whoever calls the Store learns the epoch.
-	c.id = "source"
-	r, err := s.RenewLease(ctx, s.process(c.id).Lease, time.Hour)
-	c.id = ""
+	r, err := s.CancelCreation(ctx, "nothing", store.GenMax, store.GenMax)
 	s.heard(r.Epoch)
 	return s.names.Epoch(r.Epoch), err
 }

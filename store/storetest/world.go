@@ -89,11 +89,27 @@ func (w *world) publish(l store.Lease, d store.Descriptor, want store.Reason) {
 // renew sets the end of the lease ttl from now, also if that is sooner than before.
 func (w *world) renew(l store.Lease, ttl time.Duration, want store.Reason) store.Lease {
 	w.t.Helper()
-	r, err := w.s.RenewLease(w.ctx(), l, ttl)
+	return w.renewKnowing(w.epoch(), l, ttl, want).Lease
+}
+
+// renewKnowing renews the lease for a process that knows that epoch.
+func (w *world) renewKnowing(known store.Epoch, l store.Lease, ttl time.Duration, want store.Reason) store.LeaseResult {
+	w.t.Helper()
+	r, err := w.s.RenewLease(w.ctx(), l, known, ttl)
 	if err != nil || r.Reason != want {
-		w.t.Fatalf("RenewLease(%s, %d) = %+v, %v; want %v", l.RID, l.Gen, r, err, want)
+		w.t.Fatalf("RenewLease(%s, %d), knowing epoch %d = %+v, %v; want %v", l.RID, l.Gen, known, r, err, want)
 	}
-	return r.Lease
+	return r
+}
+
+// epoch is the Store's.
+func (w *world) epoch() store.Epoch {
+	w.t.Helper()
+	c, err := w.s.CancelCreation(w.ctx(), "nothing", store.GenMax, store.GenMax) // every answer tells it
+	if err != nil || c.Epoch == 0 {
+		w.t.Fatalf("CancelCreation = %+v, %v", c, err)
+	}
+	return c.Epoch
 }
 
 // expire makes the lease end and waits until the Store's clock says that it did.

@@ -10,12 +10,13 @@ local GEN_MAX = '9223372036854775807'
 -- The Store's clock, in milliseconds since 1970. It alone decides every expiry.
 local function now_ms()
   local t = redis.call('TIME')
-  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+  local ms = t[1] * 1000 + t[2] / 1000
+  return ms - ms % 1
 end
 
 -- A whole number in decimal; tostring turns large ones into an exponent.
 local function text(n)
-  return string.format('%.0f', n)
+  return string.format('%d', n)
 end
 
 -- a < b for decimals without leading zeros.
@@ -38,6 +39,14 @@ end
 
 local function answer(reason, ...)
   return { ARGV[1], reason, ... }
+end
+
+-- Adds a field to a list of fields and values, if it has a value.
+local function add(list, field, value)
+  if value then
+    local n = #list
+    list[n + 1], list[n + 2] = field, value
+  end
 end
 
 -- A hash as a table; an empty one if it is not there.

@@ -84,9 +84,3 @@ local function save(K, id, old, old_owner, new, new_owner)
   end
   K.saved = new
 end
-
--- An object's member of the set `objects`, from its birth to its end. The type's
--- length stands before it, so that all of one type are one range.
-local function index_of(f, id)
-  return f.kind .. ':' .. #f.type .. ':' .. f.type .. ':' .. id
-end

@@ -14,7 +14,7 @@ local function put_lease(leases, ends, rid, gen, owner, expires)
   redis.call('ZADD', ends, text(expires), rid)
 end
 
--- Why the process may not act for the RID now; nothing if its lease is valid.
+-- Why the process may not act for the RID now; if its lease is valid nil, and the ms left.
 local function lease_refusal(leases, rid, owner, gen, now)
   local held_gen, expires, holder = lease_of(leases, rid)
   if held_gen and (held_gen ~= gen or holder ~= owner) then
@@ -23,6 +23,7 @@ local function lease_refusal(leases, rid, owner, gen, now)
   if not held_gen or tonumber(expires) <= now then
     return 'LeaseExpired'
   end
+  return nil, expires - now
 end
 
 -- What is left of the process's lease in ms; 0 if expired, released or superseded.
@@ -37,6 +38,10 @@ end
 -- A process, as the fields and members begin that belong to it.
 local function process(rid, lifecycle)
   return rid .. ':' .. lifecycle
+end
+
+local function same_process(a, b)
+  return a.owner == b.owner and a.lease_gen == b.lease_gen
 end
 
 -- Counts a row of the owner that others took away, if its process can still renew and

@@ -1,4 +1,5 @@
--- A move stands in the row of its source. A reference to it takes ARGV[2] to ARGV[9]: id,
+-- A move stands in the row of its source, whose epoch is the one in which the move was
+-- reserved: it is over with that one. A reference to it takes ARGV[2] to ARGV[9]: id,
 -- object generation, version, move, attempt, epoch, Spot, Spot of the move.
 
 local MOVE = {
@@ -16,7 +17,7 @@ local function move_refusal(f)
     return 'MoveConflict'
   elseif f.version ~= MOVE.version or (f.spot or '') ~= MOVE.spot or (f.to_spot or '') ~= MOVE.to_spot then
     return 'VersionConflict'
-  elseif EPOCH ~= MOVE.epoch then
+  elseif MOVE.epoch ~= EPOCH or f.epoch ~= EPOCH then
     return 'EpochChanged'
   end
 end

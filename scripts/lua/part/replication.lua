@@ -4,10 +4,11 @@
 -- ask fails it: without an answer no failover would ever be seen.
 local function replication_id()
   local info = redis.pcall('INFO', 'replication')
-  if type(info) == 'table' and not string.find(info.err, 'is not supported', 1, true) then
-    error({ err = 'NOPERM the replication id: ' .. info.err })
+  if type(info) == 'string' then
+    local _, label = string.find(info, 'master_replid:', 1, true)
+    return label and string.sub(info, label + 1, label + 40) or ''
+  elseif string.find(info.err, 'is not supported', 1, true) then
+    return ''
   end
-  local label = 'master_replid:'
-  local at = type(info) == 'string' and string.find(info, label, 1, true) -- a plain one: in front of every script
-  return at and string.match(info, '^%x+', at + #label) or ''
+  error({ err = 'NOPERM the replication id: ' .. info.err })
 end

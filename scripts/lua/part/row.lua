@@ -51,3 +51,9 @@ local function answer_row(reason, K, now)
   end
   return reply
 end
+
+-- An object's member of the set `objects`, from its birth to its end. The type's
+-- length stands before it, so that all of one type are one range.
+local function index_of(f, id)
+  return f.kind .. ':' .. #f.type .. ':' .. f.type .. ':' .. id
+end

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/zlnode/zlnode/store"
@@ -42,7 +43,7 @@ func (s *Store) Read(ctx context.Context, id string) (a store.Authority, found b
 
 // Delete implements store.Store.
 func (s *Store) Delete(ctx context.Context, f store.Fence, op store.OpID) (store.Change, error) {
-	return s.change(ctx, f.ID, firstOf(f.Check(), op.Check()), func(v view) store.Reason {
+	return s.change(ctx, f.ID, cmp.Or(f.Check(), op.Check()), func(v view) store.Reason {
 		if v.removedBy(op, f.ObjectGen) {
 			return store.AlreadyApplied
 		}
@@ -183,6 +184,9 @@ func (v view) reassert(r store.Reassert) store.Reason {
 	if reason := v.refused(owner); reason != 0 {
 		return reason
 	}
+	if _, entry := v.claimer(r.ID); entry {
+		return store.TypeMismatch
+	}
 	if old != nil {
 		switch {
 		case r.Version >= old.Version:
@@ -204,6 +208,9 @@ func (v view) reassert(r store.Reassert) store.Reason {
 	}
 	if v.versions.spent() {
 		return store.Exhausted
+	}
+	if old != nil && old.owner() != owner {
+		v.countFreed(old.owner())
 	}
 	made := &row{Authority: store.Authority{
 		ID: r.ID, Kind: r.Kind, Type: r.Type, State: store.Ready, ObjectGen: r.ObjectGen, OwnerGen: r.OwnerGen, Wide: r.Wide,

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 
@@ -126,7 +127,7 @@ func (s *Store) ReadFirst(ctx context.Context, id string, gen store.ObjectGen) (
 
 // AdvanceFirst implements store.Store.
 func (s *Store) AdvanceFirst(ctx context.Context, f store.Fence, op store.OpID, cursor uint64, done bool) (store.Change, error) {
-	return s.change(ctx, f.ID, firstOf(f.Check(), op.Check()), func(v view) store.Reason {
+	return s.change(ctx, f.ID, cmp.Or(f.Check(), op.Check()), func(v view) store.Reason {
 		r := v.rows[f.ID]
 		if r != nil && r.lastOp == op {
 			return store.AlreadyApplied

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -52,7 +53,7 @@ func (v view) forget() {
 // AcquireLease implements store.Store.
 func (s *Store) AcquireLease(ctx context.Context, rid, ownerID string, ttl time.Duration) (res store.LeaseResult, err error) {
 	asked := store.Lease{RID: rid, OwnerID: ownerID, Gen: 1} // a generation to pass the check
-	err = s.call(ctx, firstOf(asked.Check(), store.CheckTTL(ttl)), func(v view) {
+	err = s.call(ctx, cmp.Or(asked.Check(), store.CheckTTL(ttl)), func(v view) {
 		held, there := v.leases[rid]
 		switch {
 		case there && held.ends.After(v.now) && held.owner == ownerID:
@@ -73,12 +74,12 @@ func (s *Store) AcquireLease(ctx context.Context, rid, ownerID string, ttl time.
 }
 
 // RenewLease implements store.Store.
-func (s *Store) RenewLease(ctx context.Context, asked store.Lease, ttl time.Duration) (res store.LeaseResult, err error) {
-	err = s.call(ctx, firstOf(asked.Check(), store.CheckTTL(ttl)), func(v view) {
+func (s *Store) RenewLease(ctx context.Context, asked store.Lease, known store.Epoch, ttl time.Duration) (res store.LeaseResult, err error) {
+	err = s.call(ctx, cmp.Or(asked.Check(), store.CheckGen("epoch", known), store.CheckTTL(ttl)), func(v view) {
 		held, there := v.leases[asked.RID]
 		switch {
-		case !there && counter(asked.Gen) > v.older:
-			res = store.LeaseResult{Reason: store.Missing, Epoch: v.epoch} // it was released
+		case !there && known == v.epoch:
+			res = store.LeaseResult{Reason: store.Missing, Epoch: v.epoch} // it was not lost
 		case there && held.process != processOf(asked):
 			res = v.leaseResult(store.LeaseSuperseded, held)
 			res.Freed = 0
@@ -122,13 +123,4 @@ func (v view) countFreed(p process) {
 		l.freed++
 		v.leases[p.rid] = l
 	}
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

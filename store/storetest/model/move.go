@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -73,7 +74,7 @@ func (v view) unmeant(m store.MoveRef) store.Reason {
 		return store.MoveConflict
 	case r.Version != m.Version || r.SpotID != m.SpotID || r.Move.SpotID != m.MoveSpotID:
 		return store.VersionConflict
-	case m.Epoch != v.epoch:
+	case m.Epoch != v.epoch || r.Epoch != v.epoch:
 		return store.EpochChanged
 	}
 	return 0
@@ -217,7 +218,7 @@ func (s *Store) PrepareAggregate(ctx context.Context, p store.PrepareAggregate) 
 		case r.owner() != processOf(p.Asker):
 			return store.OwnerConflict
 		case r.Move.Prepared != nil || r.inventory[p.Inventory.Root] == nil,
-			p.Inventory.Count != len(v.members(p.ID))+1:
+			p.Inventory.Count != r.Move.Members+1, len(v.members(p.ID)) != r.Move.Members:
 			return store.InventoryConflict
 		}
 		if reason := v.refused(r.owner()); reason != 0 {
@@ -234,7 +235,7 @@ func (s *Store) PrepareAggregate(ctx context.Context, p store.PrepareAggregate) 
 
 // CompleteMove implements store.Store.
 func (s *Store) CompleteMove(ctx context.Context, f store.Fence, id store.RelocationID) (store.Change, error) {
-	return s.change(ctx, f.ID, firstOf(f.Check(), id.Check()), func(v view) store.Reason {
+	return s.change(ctx, f.ID, cmp.Or(f.Check(), id.Check()), func(v view) store.Reason {
 		if reason := v.unfencedSpot(f); reason != 0 {
 			return reason
 		}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 
 // PublishNode implements store.Store.
 func (s *Store) PublishNode(ctx context.Context, l store.Lease, d store.Descriptor) (reason store.Reason, err error) {
-	d, err = travelled(d, firstOf(l.Check(), d.Check(l)))
+	d, err = travelled(d, cmp.Or(l.Check(), d.Check(l)))
 	err = s.call(ctx, err, func(v view) { reason = v.publish(processOf(l), d) })
 	return reason, err
 }

@@ -13,7 +13,6 @@ import (
 type state struct {
 	epoch     store.Epoch
 	since     time.Time // when the epoch began
-	older     counter   // leases of this generation and below are of older epochs
 	change    uint64    // of the list of nodes
 	leases    map[string]lease
 	nodes     map[string]node

@@ -127,7 +127,7 @@ func (s *Store) RaiseEpoch(ctx context.Context) (e store.Epoch, err error) {
 func (s *Store) newEpoch() store.Epoch {
 	v := s.view()
 	v.epoch = store.Epoch(v.epochs.next())
-	v.since, v.older = v.now, v.leaseGens
+	v.since = v.now
 	v.change = v.changes.next() // the list of nodes is to be read anew
 	return v.epoch
 }

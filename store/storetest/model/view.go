@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -14,7 +15,7 @@ const cursorMark = "behind "
 // List implements store.Store, in the order of ids.
 func (s *Store) List(ctx context.Context, f store.Filter, cursor string, limit int) (p store.Page, err error) {
 	behind, ours := strings.CutPrefix(cursor, cursorMark)
-	if err = firstOf(f.Check(), store.CheckLimit(limit)); err == nil && !ours && cursor != "" {
+	if err = cmp.Or(f.Check(), store.CheckLimit(limit)); err == nil && !ours && cursor != "" {
 		err = fmt.Errorf("%w: %.80q is no cursor of a list", store.ErrInvalid, cursor)
 	}
 	err = s.call(ctx, err, func(v view) {
@@ -48,7 +49,7 @@ func page(ids []string, behind string, limit int) []string {
 
 // Members implements store.Store.
 func (s *Store) Members(ctx context.Context, spotID, after string, limit int) (ids []string, err error) {
-	err = s.call(ctx, firstOf(store.CheckID("Spot id", spotID), store.CheckLimit(limit)), func(v view) {
+	err = s.call(ctx, cmp.Or(store.CheckID("Spot id", spotID), store.CheckLimit(limit)), func(v view) {
 		ids = page(v.members(spotID), after, limit)
 	})
 	return ids, err
@@ -56,7 +57,7 @@ func (s *Store) Members(ctx context.Context, spotID, after string, limit int) (i
 
 // Held implements store.Store.
 func (s *Store) Held(ctx context.Context, rid string, lifecycle store.LeaseGen, h store.Holding, after string, limit int) (ids []string, err error) {
-	err = s.call(ctx, firstOf(store.CheckName("RID", rid), store.CheckGen("lifecycle", lifecycle), store.CheckLimit(limit)), func(v view) {
+	err = s.call(ctx, cmp.Or(store.CheckName("RID", rid), store.CheckGen("lifecycle", lifecycle), store.CheckLimit(limit)), func(v view) {
 		ids = page(v.each(func(r *row) bool {
 			if h == store.HeldReserved {
 				return r.reserved(rid, lifecycle)

@@ -1,0 +1,356 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/lease"
+	"github.com/zlnode/zlnode/store"
+)
+
+// scripted is a Store that answers what a test says; it has no other calls.
+type scripted struct {
+	store.Store
+	read     func(ctx context.Context, id string) (store.Authority, bool, error)
+	finish   func(store.Finish) (store.Change, error)
+	terminal func(store.OperationKey) (store.Terminal, bool, error)
+	remove   func(store.Fence) (store.Change, error)
+	reassert func(store.Reassert) (store.Change, error)
+	held     func(what store.Holding) []string
+	list     func(since uint64) (store.NodeList, error)
+}
+
+func (s *scripted) Read(ctx context.Context, id string) (store.Authority, bool, error) {
+	return s.read(ctx, id)
+}
+
+func (s *scripted) Finish(_ context.Context, f store.Finish) (store.Change, error) {
+	return s.finish(f)
+}
+
+func (s *scripted) ReadTerminal(_ context.Context, op store.OperationKey) (store.Terminal, bool, error) {
+	return s.terminal(op)
+}
+
+func (s *scripted) Delete(_ context.Context, f store.Fence, _ store.OpID) (store.Change, error) {
+	return s.remove(f)
+}
+
+func (s *scripted) Reassert(_ context.Context, r store.Reassert) (store.Change, error) {
+	return s.reassert(r)
+}
+
+func (s *scripted) Held(_ context.Context, _ string, _ store.LeaseGen, what store.Holding, _ string, _ int) ([]string, error) {
+	return s.held(what), nil
+}
+
+func (s *scripted) ListNodes(_ context.Context, since uint64) (store.NodeList, error) {
+	return s.list(since)
+}
+
+// storedNode is a bare node with that Store, which it may use for ever.
+func storedNode(t *testing.T, s *scripted) *Node {
+	t.Helper()
+	n := bareNode(t)
+	n.store, n.lease = s, store.Lease{RID: "a", OwnerID: "owner", Gen: 5}
+	n.cfg = Config{RID: "a", Lease: lease.Config{}.WithDefaults()}
+	n.id = Identity{RID: "a", Lifecycle: 5}
+	n.admitUntil.Store(int64(clock.Never))
+	n.leased.Store(int64(clock.Never))
+	return n
+}
+
+// ready makes an Actor that is Ready since epoch 1.
+func (n *Node) ready(id string, j *journal) *actorCell {
+	held := &hold{node: n}
+	c := n.newCell(journalType(j), ActorRef{ID: id, ObjectGen: 1, OwnerGen: 1, RID: "a", Lifecycle: 5}, 1, held)
+	c.epoch.Store(1)
+	n.actors.Store(id, c)
+	c.box.Seal(&release{cell: c, from: held, next: c})
+	return c
+}
+
+// destroy begins the Actor's end and returns when its turn has been.
+func destroy(t *testing.T, c *actorCell) <-chan destroyEnd {
+	t.Helper()
+	turned, ended := make(chan struct{}), make(chan destroyEnd, 1)
+	c.ended(func(t *turn) {
+		c.node.destroyInTurn(t, newOpID(), func(e destroyEnd) { ended <- e })
+		close(turned)
+	})
+	await(t, "its turn", turned)
+	return ended
+}
+
+// await receives within the time that a test may take.
+func await[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s: nothing came", what)
+		panic("unreachable")
+	}
+}
+
+// until waits for what comes within the time that a test may take.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if waitFor(ctx, done); ctx.Err() != nil {
+		t.Fatalf("until %s: it never came", what)
+	}
+}
+
+func applied(v store.Version) (store.Change, error) {
+	return store.Change{Reason: store.Applied, Found: true, Record: store.Authority{Version: v}}, nil
+}
+
+// The row is being written again: the Actor goes on, and a Destroy waits, then removes
+// the row as it is now.
+func TestARowIsWrittenAgainWhileItsActorGoesOn(t *testing.T) {
+	asked, answer, removed := make(chan struct{}), make(chan struct{}), make(chan store.Fence, 1)
+	n := storedNode(t, &scripted{
+		reassert: func(store.Reassert) (store.Change, error) {
+			asked <- struct{}{}
+			<-answer
+			return applied(7)
+		},
+		remove: func(f store.Fence) (store.Change, error) {
+			removed <- f
+			return applied(0)
+		},
+	})
+	j := &journal{}
+	c := n.ready("x", j)
+	round := make(chan bool, 1)
+	go func() { round <- n.reassertActors(n.life, 2) }()
+	await(t, "the re-assertion", asked)
+	if err := c.push(note(1)); err != nil {
+		t.Fatal(err)
+	}
+	barrier(t, c)
+	if len(j.all) != 1 {
+		t.Error("the actor stands still while its row is written again")
+	}
+	destroyed := destroy(t, c)
+	if len(removed) > 0 {
+		t.Error("the row was removed while it was written again")
+	}
+	close(answer)
+	if !await(t, "the round", round) {
+		t.Error("the row is written and the round not complete")
+	}
+	if e := await(t, "the destroy", destroyed); !e.destroyed || e.err != nil {
+		t.Errorf("%+v", e)
+	}
+	if f := await(t, "the removal", removed); f.Version != 7 {
+		t.Errorf("removed version %d, the row has 7", f.Version)
+	}
+}
+
+// The row turns out to be another's while a Destroy waits for it: there is nothing left to
+// destroy, and nothing is asked of the Store.
+func TestADestroyOfWhatIsAnothersByThenDoesNothing(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	n := storedNode(t, &scripted{
+		reassert: func(store.Reassert) (store.Change, error) {
+			asked <- struct{}{}
+			<-answer
+			return store.Change{Reason: store.OwnerConflict, Found: true, Record: store.Authority{Version: 9}}, nil
+		},
+		remove: func(store.Fence) (store.Change, error) {
+			t.Error("another's row was to be removed")
+			return applied(0)
+		},
+	})
+	c := n.ready("x", &journal{})
+	round := make(chan bool, 1)
+	go func() { round <- n.reassertActors(n.life, 2) }()
+	await(t, "the re-assertion", asked)
+	destroyed := destroy(t, c)
+	close(answer)
+	if e := await(t, "the destroy", destroyed); e.destroyed || e.err != nil {
+		t.Errorf("%+v; it was gone already", e)
+	}
+	if !await(t, "the round", round) || n.knows("x") {
+		t.Error("the actor is here though its row is another's")
+	}
+}
+
+// A Destroy whose outcome is not known yet ends first; then nothing is written again,
+// which would bring the row back.
+func TestARowThatIsBeingRemovedIsNotWrittenAgain(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var written atomic.Int64
+	n := storedNode(t, &scripted{
+		reassert: func(store.Reassert) (store.Change, error) {
+			written.Add(1)
+			return applied(7)
+		},
+		remove: func(store.Fence) (store.Change, error) {
+			asked <- struct{}{}
+			<-answer
+			return applied(0)
+		},
+	})
+	c := n.ready("x", &journal{})
+	destroyed := destroy(t, c)
+	await(t, "the removal", asked)
+	if n.reassertActors(n.life, 2) {
+		t.Error("the round is complete though the row's fate is not known")
+	}
+	close(answer)
+	if e := await(t, "the destroy", destroyed); !e.destroyed || e.err != nil {
+		t.Errorf("%+v", e)
+	}
+	if !n.reassertActors(n.life, 2) {
+		t.Error("the row is gone and the round not complete")
+	}
+	n.reassertActor(n.life, c, 2) // of a round that found the Actor before its end
+	if written.Load() != 0 {
+		t.Errorf("the row was written %d times after its end", written.Load())
+	}
+}
+
+// A creation at its end is waited for by the re-assertion, so it must not wait for that.
+func TestACreationEndsThoughTheNodeMayNotActBeforeItsRowsAreWritten(t *testing.T) {
+	n := storedNode(t, &scripted{
+		finish: func(f store.Finish) (store.Change, error) {
+			return store.Change{Reason: store.Applied, Found: true, Record: store.Authority{
+				ID: f.ID, State: store.Ready, ObjectGen: f.ObjectGen, Version: 2, Epoch: 2,
+			}}, nil
+		},
+	})
+	n.admitUntil.Store(0)
+	held := &hold{node: n}
+	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
+	ended := make(chan *Error, 1)
+	go func() {
+		_, err := n.finish(creation{id: "x", objGen: 1, version: 1}, &staged{c, held}, store.Finish{Result: store.Created})
+		ended <- err
+	}()
+	if err := await(t, "the end", ended); err != nil {
+		t.Fatal(err)
+	}
+	if !n.reassertActors(n.life, 2) {
+		t.Error("it is Ready in the new epoch, and the round not complete")
+	}
+}
+
+// A later epoch makes the rest of the round void.
+func TestARoundOfAnEpochThatIsOverEnds(t *testing.T) {
+	var tries atomic.Int64
+	n := storedNode(t, &scripted{reassert: func(store.Reassert) (store.Change, error) {
+		tries.Add(1)
+		return store.Change{Reason: store.EpochChanged, Epoch: 3}, nil
+	}})
+	for i := range 40 * rowCallsMax {
+		n.ready(fmt.Sprint("x", i), &journal{})
+	}
+	if n.reassertActors(n.life, 2) {
+		t.Error("a round is complete of which nothing was written")
+	}
+	if tries.Load() > 4*rowCallsMax {
+		t.Errorf("%d rows were tried in an epoch that is over", tries.Load())
+	}
+}
+
+// However many rows were freed, the lease's next renewal is not late for it: they are
+// read a few at once.
+func TestFreedRowsAreReadAFewAtOnce(t *testing.T) {
+	const together = 8
+	var inside, most atomic.Int64
+	gathered := make(chan struct{})
+	n := storedNode(t, &scripted{
+		held: func(store.Holding) []string { return []string{"kept"} },
+		read: func(ctx context.Context, id string) (store.Authority, bool, error) {
+			if id == "kept" {
+				t.Error("a row was read that this node has, as the list says")
+			}
+			now := inside.Add(1)
+			defer inside.Add(-1)
+			for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+			}
+			if now == together {
+				close(gathered)
+			}
+			select {
+			case <-gathered:
+				return store.Authority{}, false, nil
+			case <-ctx.Done():
+				return store.Authority{}, false, store.ErrUnknown
+			}
+		},
+	})
+	n.ready("kept", &journal{})
+	for i := range together {
+		n.ready(fmt.Sprint("freed-", i), &journal{})
+	}
+	if !n.dropFreed() {
+		t.Errorf("%d rows were read at once, want %d", most.Load(), together)
+	}
+	if n.actors.Len() != 1 || !n.knows("kept") {
+		t.Errorf("%d actors are left", n.actors.Len())
+	}
+}
+
+// In a new epoch, rows that are not there may be lost. Only who was away for longer than
+// its lease, and is told of more that was taken than before, takes them for freed.
+func TestLostRowsAreNotTakenForFreed(t *testing.T) {
+	for _, c := range []struct {
+		what         string
+		freed, epoch uint64
+		away         bool
+		ends         bool
+	}{
+		{"nothing new", 1, 1, false, false},
+		{"more, in the same epoch", 2, 1, false, true},
+		{"more, in a new epoch", 2, 2, false, false},
+		{"more, in a new epoch, after an absence", 2, 2, true, true},
+		{"less, in a new epoch, after an absence", 0, 2, true, false},
+	} {
+		n := storedNode(t, &scripted{
+			held: func(store.Holding) []string { return nil },
+			read: func(context.Context, string) (store.Authority, bool, error) { return store.Authority{}, false, nil },
+		})
+		n.keeper = lease.New(n.cfg.Lease, lease.Answered{SentAt: clock.Now(), Epoch: 1})
+		n.freed = 1
+		n.ready("x", &journal{})
+		if c.away {
+			n.admitUntil.Store(0)
+		}
+		n.heardFreed(&store.LeaseResult{Freed: c.freed, Epoch: store.Epoch(c.epoch)})
+		if n.knows("x") == c.ends || n.unread || n.freed != c.freed {
+			t.Errorf("%s: the actor is here: %v; it knows of %d, unread %v", c.what, n.knows("x"), n.freed, n.unread)
+		}
+	}
+}
+
+// What runs needs no look at its row, which carries its request.
+func TestTheScanForReservationsPassesOverWhatRuns(t *testing.T) {
+	var reads atomic.Int64
+	n := storedNode(t, &scripted{
+		held: func(store.Holding) []string { return []string{"runs", "new"} },
+		read: func(_ context.Context, id string) (store.Authority, bool, error) {
+			reads.Add(1)
+			return store.Authority{
+				ID: id, State: store.Creating, Version: 3, OwnerID: "owner", LeaseGen: 5, Create: &store.Creation{},
+			}, true, nil
+		},
+	})
+	job := creation{id: "runs", op: store.OperationKey{Op: newOpID()}}
+	if _, first := n.running.begin(&job); !first {
+		t.Fatal("it runs already")
+	}
+	seen := n.continueReserved(map[string]store.Version{})
+	if reads.Load() != 1 || len(seen) != 1 || seen["new"] != 3 {
+		t.Errorf("%d reads, seen %v; want the one that does not run", reads.Load(), seen)
+	}
+}
