@@ -14,6 +14,11 @@ TAGS ?= invariants
 # Which benchmarks, and how often each.
 BENCH ?= .
 COUNT ?= 1
+# Of bench-peers: modes, bytes of a payload, seconds of each run, peers; empty is all.
+MODE ?=
+SIZE ?= 64
+SECONDS_PER_RUN ?= 2
+PEERS ?=
 
 LINT := go tool -modfile=internal/tools/lint/go.mod golangci-lint
 # One package after the other: several start servers of their own, and a share of a
@@ -60,10 +65,15 @@ fuzz-smoke: ## run every fuzz target for a few seconds
 build: ## compile everything; commands go to bin/
 	go build ./...
 	$(if $(wildcard cmd/*/*.go),go build -o bin/ ./cmd/...)
+	PEERS='zlnode mailbox' bench/peers/run build
 
 .PHONY: bench
 bench: ## run benchmarks; PKG=, BENCH=, COUNT=
 	go test -run='^$$' -bench='$(BENCH)' -count=$(COUNT) $(ARGS) $(PKG)
+
+.PHONY: bench-peers
+bench-peers: ## compare with other libraries; MODE=, SIZE=, SECONDS_PER_RUN=, PEERS=
+	MODE='$(MODE)' SIZE='$(SIZE)' SECONDS_PER_RUN='$(SECONDS_PER_RUN)' PEERS='$(PEERS)' bench/peers/run
 
 .PHONY: cover
 cover: ## run tests and write cover.html

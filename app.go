@@ -24,7 +24,7 @@ const DisableRelocation RelocationPolicy = 1
 // ActorType is an Actor type whose value is *A.
 type ActorType[A any] struct {
 	app *node.App
-	t   *node.ActorType
+	t   *node.ObjectType
 }
 
 // Name returns the stable type.
@@ -35,12 +35,10 @@ func (t *ActorType[A]) Name() string { return t.t.Name }
 // Actor; it may run more than once for one creation and must not have effects
 // outside the value.
 func DefineActor[A any](app *App, stableType string, factory func(*ActorContext) (*A, error), policy RelocationPolicy) *ActorType[A] {
-	if policy != DisableRelocation {
-		app.app.Fail("actor type %q: %d is no relocation policy", stableType, policy)
-	}
-	var inner func(*node.ActorContext) (any, error)
+	checkPolicy(app, "actor type", stableType, policy)
+	var inner func(*node.ObjectContext) (any, error)
 	if factory != nil {
-		inner = func(c *node.ActorContext) (any, error) { return factory(actorContext(c)) }
+		inner = func(c *node.ObjectContext) (any, error) { return factory(actorContext(c)) }
 	}
 	return &ActorType[A]{app.app, app.app.AddActor(stableType, inner)}
 }

@@ -14,9 +14,9 @@ type ActorRef = node.ActorRef
 
 // ActorContext is what an Actor knows of itself, for as long as it lives. Safe
 // for concurrent use.
-type ActorContext struct{ inner *node.ActorContext }
+type ActorContext struct{ inner *node.ObjectContext }
 
-func actorContext(c *node.ActorContext) *ActorContext {
+func actorContext(c *node.ObjectContext) *ActorContext {
 	o, ok := c.Outer.(*ActorContext)
 	if !ok {
 		o = &ActorContext{c}
@@ -59,7 +59,7 @@ func actorCall(c *node.Call) *ActorCall {
 }
 
 // Actor returns the Actor's context.
-func (c *ActorCall) Actor() *ActorContext { return actorContext(c.inner.Actor()) }
+func (c *ActorCall) Actor() *ActorContext { return actorContext(c.inner.Object()) }
 
 // Node returns the node that the Actor lives on.
 func (c *ActorCall) Node() *Node { return c.Actor().Node() }

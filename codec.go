@@ -9,7 +9,7 @@ import (
 )
 
 // Codec says how a payload is encoded. A typed handler takes what the message has and
-// replies in the same; senders use JSON unless they ask for another (ActorAddr.As).
+// replies in the same; senders use JSON unless they ask for another (Addr.As).
 type Codec uint8
 
 // The codecs and their wire numbers.

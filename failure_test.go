@@ -32,7 +32,7 @@ func shortLease(c zlnode.Config) zlnode.Config {
 
 // hang sends a request whose handler waits for ever, and returns when it does.
 // The witness, a counter, is told by it.
-func (w *world) hang(a, witness zlnode.ActorAddr) (ended <-chan error) {
+func (w *world) hang(a, witness zlnode.Addr) (ended <-chan error) {
 	w.t.Helper()
 	c := make(chan error, 1)
 	go func() {
@@ -140,7 +140,7 @@ func TestOnePeersEndTouchesNobodyElse(t *testing.T) {
 		own := w.server("d-own", counterApp())
 		w.linked(own, 3)
 		w.linked(staying, 3)
-		actors := map[string]zlnode.ActorAddr{}
+		actors := map[string]zlnode.Addr{}
 		for _, rid := range []string{"a-killed", "b-leaving", "c-staying", "d-own"} {
 			ref := w.createAt(own, rid)
 			actors[rid] = own.Actor(ref.ID)

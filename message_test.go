@@ -31,7 +31,7 @@ func (g *gate) pass() {
 }
 
 // stop sends an Actor the request that stands before the gate until it opens.
-func (g *gate) stop(t *testing.T, w *world, a zlnode.ActorAddr) (ended <-chan error) {
+func (g *gate) stop(t *testing.T, w *world, a zlnode.Addr) (ended <-chan error) {
 	t.Helper()
 	c := make(chan error, 1)
 	go func() {

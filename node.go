@@ -17,8 +17,13 @@ type Node struct{ inner *node.Node }
 // cfg or app, Unavailable if the Store does not answer or a port cannot be opened,
 // AlreadyExists if another process runs with the RID.
 func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
+	return start(ctx, cfg, app, func(*node.Config) {})
+}
+
+func start(ctx context.Context, cfg Config, app *App, last func(*node.Config)) (*Node, error) {
 	c := cfg.internal()
 	c.Attach = func(n *node.Node) any { return &Node{n} }
+	last(&c)
 	var inner *node.App
 	if app != nil {
 		inner = app.app
@@ -65,7 +70,7 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 
 // Stats is a node's state at a glance: Actors, Sessions, Peers and Routes as they
 // are now, and counted from the start Dropped (one-way messages that were not
-// executed), FailedSends, FailedRequests, PushesRefused, LateReplies,
+// executed), FailedSends, FailedRequests, FailedCallbacks, PushesRefused, LateReplies,
 // SlowSessions, LinksRefused and Panics.
 type Stats = node.Stats
 
@@ -156,25 +161,26 @@ func (n *Node) DestroyActor(ctx context.Context, ref ActorRef) (bool, error) {
 	return n.inner.Destroy(ctx, ref)
 }
 
-// ActorAddr is an Actor's id as seen from a node. Messages go to whatever
+// Addr is an Actor's or Spot's id as seen from a node. Messages go to whatever
 // incarnation is Ready.
-type ActorAddr struct {
+type Addr struct {
 	node *node.Node
 	id   string
 	as   Codec
+	spot bool
 }
 
 // Actor returns the address of an id. It looks nothing up.
-func (n *Node) Actor(id string) ActorAddr { return ActorAddr{n.inner, id, JSON} }
+func (n *Node) Actor(id string) Addr { return Addr{node: n.inner, id: id, as: JSON} }
 
 // As returns the same address for typed messages in another codec.
-func (a ActorAddr) As(c Codec) ActorAddr {
+func (a Addr) As(c Codec) Addr {
 	a.as = c
 	return a
 }
 
 // ID returns the id.
-func (a ActorAddr) ID() string { return a.id }
+func (a Addr) ID() string { return a.id }
 
 // Send sends a one-way packet, encoded in the address's codec. It is done when the Actor's
 // queue, or the queue of the link to its node, took the packet; a failure after
@@ -185,12 +191,12 @@ func (a ActorAddr) ID() string { return a.id }
 // Store does not answer; CapacityExceeded, its queue at this node is full;
 // DeadlineExceeded, the send timeout or ctx ended, and nothing was sent;
 // InvalidOperation, a limit is broken; ShuttingDown.
-func Send[M any](ctx context.Context, to ActorAddr, packet string, m M) error {
+func Send[M any](ctx context.Context, to Addr, packet string, m M) error {
 	b, err := encode(to.as, m)
 	if err != nil {
 		return err
 	}
-	return to.node.Send(ctx, to.id, node.Outgoing{Name: packet, Codec: uint8(to.as), Payload: b})
+	return to.node.Send(ctx, to.id, node.Outgoing{ToSpot: to.spot, Name: packet, Codec: uint8(to.as), Payload: b})
 }
 
 // Request sends a request, encoded in the address's codec, and waits for its reply. It ends
@@ -199,13 +205,13 @@ func Send[M any](ctx context.Context, to ActorAddr, packet string, m M) error {
 // those of Send, and whatever the handler returned; DeadlineExceeded, also for a
 // cancellation, leaves open whether the handler ran; so does Unavailable if the
 // link was lost while the request was under way.
-func Request[R, Q any](ctx context.Context, to ActorAddr, packet string, q Q) (R, error) {
+func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, error) {
 	var r R
 	b, err := encode(to.as, q)
 	if err != nil {
 		return r, err
 	}
-	in, err := to.node.Request(ctx, to.id, node.Outgoing{Name: packet, Codec: uint8(to.as), Payload: b})
+	in, err := to.node.Request(ctx, to.id, node.Outgoing{ToSpot: to.spot, Name: packet, Codec: uint8(to.as), Payload: b})
 	if err != nil {
 		return r, err
 	}
@@ -214,14 +220,14 @@ func Request[R, Q any](ctx context.Context, to ActorAddr, packet string, q Q) (R
 }
 
 // SendRaw is Send with bytes, which are copied.
-func (a ActorAddr) SendRaw(ctx context.Context, packet string, payload []byte) error {
-	return a.node.Send(ctx, a.id, node.Outgoing{Name: packet, Payload: payload})
+func (a Addr) SendRaw(ctx context.Context, packet string, payload []byte) error {
+	return a.node.Send(ctx, a.id, node.Outgoing{ToSpot: a.spot, Name: packet, Payload: payload})
 }
 
 // RequestRaw is Request with bytes, which are copied. The reply's payload is
 // valid until Release is called on it.
-func (a ActorAddr) RequestRaw(ctx context.Context, packet string, payload []byte) (Reply, error) {
-	in, err := a.node.Request(ctx, a.id, node.Outgoing{Name: packet, Payload: payload})
+func (a Addr) RequestRaw(ctx context.Context, packet string, payload []byte) (Reply, error) {
+	in, err := a.node.Request(ctx, a.id, node.Outgoing{ToSpot: a.spot, Name: packet, Payload: payload})
 	if err != nil {
 		return Reply{}, err
 	}

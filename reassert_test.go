@@ -203,7 +203,7 @@ func TestACreationThatItsTargetFoundFirstIsItsCallersStill(t *testing.T) {
 }
 
 // addWhenItActs adds one to a counter as soon as its node may act.
-func (w *world) addWhenItActs(a zlnode.ActorAddr) int {
+func (w *world) addWhenItActs(a zlnode.Addr) int {
 	w.t.Helper()
 	for {
 		total, err := zlnode.Request[int](w.ctx, a, "add", 1)

@@ -137,6 +137,7 @@ type login struct{ ID string }
 func (s *stage) app() *zlnode.App {
 	app := zlnode.NewApp()
 	s.defineAvatar(app)
+	zlnode.DefineEntrySpot(app, func(*zlnode.SpotContext) (*lobby, error) { return &lobby{s.journal}, nil })
 	v := zlnode.DefineSession(app, "player", func(*zlnode.SessionContext) (*visitor, error) { return &visitor{}, nil })
 	for _, packet := range relayed {
 		zlnode.Relay(v, packet, "avatar")

@@ -185,9 +185,9 @@ func BenchmarkRemoteSend(b *testing.B) {
 	}
 }
 
-func createEchoes(b *testing.B, node *zlnode.Node, n int) []zlnode.ActorAddr {
+func createEchoes(b *testing.B, node *zlnode.Node, n int) []zlnode.Addr {
 	b.Helper()
-	actors := make([]zlnode.ActorAddr, n)
+	actors := make([]zlnode.Addr, n)
 	for i := range actors {
 		id := fmt.Sprint("echo-", i)
 		if _, err := node.GetOrCreateActor(b.Context(), zlnode.CreateActor{ID: id, Type: "echo"}); err != nil {
@@ -199,7 +199,7 @@ func createEchoes(b *testing.B, node *zlnode.Node, n int) []zlnode.ActorAddr {
 }
 
 // sendUntilTaken repeats a send that a full queue refused.
-func sendUntilTaken(b *testing.B, a zlnode.ActorAddr, payload []byte) error {
+func sendUntilTaken(b *testing.B, a zlnode.Addr, payload []byte) error {
 	for {
 		err := a.SendRaw(b.Context(), "drop", payload)
 		if err == nil || zlnode.KindOf(err) != zlnode.CapacityExceeded {

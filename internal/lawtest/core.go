@@ -21,6 +21,7 @@ var cores = []string{
 	"chunker",
 	"internal/lease",
 	"internal/link",
+	"internal/timer/wheel",
 	"internal/wire",
 	"relay",
 	"session",

@@ -11,16 +11,16 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
-// actorCell is one Actor on its owner. Its mailbox's consumer decides what
-// happens to messages: the cell itself while the Actor lives, a hold while it
-// is created or destroyed, a refusal afterwards. So no message needs a lock or
+// objectCell is one Actor, or the Entry Spot, on its owner. Its mailbox's consumer
+// decides what happens to messages: the cell itself while the object lives, a hold while
+// it is created or destroyed, a refusal afterwards. So no message needs a lock or
 // a look at a state to be treated rightly.
-type actorCell struct {
+type objectCell struct {
 	node    *Node
-	typ     *ActorType
+	typ     *ObjectType
 	ref     ActorRef
 	box     *mailbox.Mailbox[message]
-	context ActorContext
+	context ObjectContext
 
 	// row is full while a change of the Actor's row is under way, until its outcome is
 	// known. Who fills it owns version and the writes of epoch; see takeRow.
@@ -30,17 +30,29 @@ type actorCell struct {
 
 	gone atomic.Bool // it was ended, and takes nothing any more
 
+	// group is the gate that the object shares with others; nil: it has its own. The
+	// claim's holder writes it.
+	group atomic.Pointer[mailbox.Group]
+
 	// Owned by the claim.
+	spot     *objectCell // the User Spot of which an Actor is a member; nil: the Entry Spot
 	current  mailbox.Consumer[message]
 	instance any
 	binding  binding // of the Session that is bound; zero if none
+	timers   *objectTimers
 }
 
 // newCell makes a cell whose messages go to held until it is released.
-func (n *Node) newCell(t *ActorType, ref ActorRef, version store.Version, held *hold) *actorCell {
-	c := &actorCell{node: n, typ: t, ref: ref, version: version, row: make(chan struct{}, 1)}
+func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held *hold) *objectCell {
+	c := &objectCell{node: n, typ: t, ref: ref, version: version, row: make(chan struct{}, 1)}
 	c.context.cell = c
-	c.box = mailbox.New[message](n.pool, held, mailbox.Limits{Messages: actorQueueMessages, Bytes: actorQueueBytes})
+	limits := mailbox.Limits{Messages: actorQueueMessages, Bytes: actorQueueBytes}
+	if g := n.gateOf(t); g != nil {
+		c.group.Store(g)
+		c.box = mailbox.NewIn[message](g, held, limits)
+	} else {
+		c.box = mailbox.New[message](n.pool, held, limits)
+	}
 	c.current = held
 	return c
 }
@@ -48,7 +60,7 @@ func (n *Node) newCell(t *ActorType, ref ActorRef, version store.Version, held *
 // takeRow waits until no change of the Actor's row is under way and begins one; leaveRow
 // ends it. It reports false if ctx ended first. A change may wait for the Store, so never
 // on an event loop nor with a claim.
-func (c *actorCell) takeRow(ctx context.Context) bool {
+func (c *objectCell) takeRow(ctx context.Context) bool {
 	select {
 	case c.row <- struct{}{}:
 		return true
@@ -57,17 +69,20 @@ func (c *actorCell) takeRow(ctx context.Context) bool {
 	}
 }
 
-func (c *actorCell) leaveRow() { <-c.row }
+func (c *objectCell) leaveRow() { <-c.row }
 
 // become makes next the consumer of what follows. Only the claim's holder may
 // call it.
-func (c *actorCell) become(claim *mailbox.Claim[message], next mailbox.Consumer[message]) {
+func (c *objectCell) become(claim *mailbox.Claim[message], next mailbox.Consumer[message]) {
 	c.current = next
 	claim.Become(next)
 }
 
 // push admits a message; the error says that it was not taken.
-func (c *actorCell) push(m message) *Error {
+func (c *objectCell) push(m message) *Error {
+	if m.toSpot == (c.typ.Kind == store.Actor) {
+		return fail(errkind.TypeMismatch, "message", c.ref.ID, "it is %v", c.typ.Kind)
+	}
 	if m.objGen != 0 && m.objGen != c.ref.ObjectGen {
 		return fail(errkind.InvalidOperation, "message", c.ref.ID, "it is for incarnation %d, the Actor is %d", m.objGen, c.ref.ObjectGen)
 	}
@@ -78,10 +93,10 @@ func (c *actorCell) push(m message) *Error {
 }
 
 // Begin implements mailbox.Consumer.
-func (c *actorCell) Begin(*mailbox.Claim[message]) {}
+func (c *objectCell) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer: one message is one turn.
-func (c *actorCell) Consume(claim *mailbox.Claim[message], m message) {
+func (c *objectCell) Consume(claim *mailbox.Claim[message], m message) {
 	if m.kind == msgControl || m.kind == msgEnd {
 		m.control(&turn{node: c.node, cell: c, claim: claim})
 		m.done()
@@ -96,7 +111,7 @@ func (c *actorCell) Consume(claim *mailbox.Claim[message], m message) {
 
 // mayRun checks what can have changed since the message was admitted: the
 // node's right to act, the message's deadline, the Session's binding.
-func (c *actorCell) mayRun(m *message) *Error {
+func (c *objectCell) mayRun(m *message) *Error {
 	now := clock.Now()
 	switch {
 	case !c.node.mayAct(now):
@@ -113,7 +128,7 @@ func (c *actorCell) mayRun(m *message) *Error {
 // Actor is gone and only the refusal may be passed on.
 type turn struct {
 	node    *Node
-	cell    *actorCell
+	cell    *objectCell
 	claim   *mailbox.Claim[message]
 	refused *Error
 }
@@ -121,7 +136,7 @@ type turn struct {
 // control runs f in the Actor's turn, in order with its messages. It counts in
 // the queue's budget, so that peers cannot fill memory with requests; the error
 // says that f will not run.
-func (c *actorCell) control(f func(*turn)) *Error {
+func (c *objectCell) control(f func(*turn)) *Error {
 	if c.box.Push(message{kind: msgControl, control: f, deadline: clock.Never}, 0) != nil {
 		return errQueueFull
 	}
@@ -130,7 +145,7 @@ func (c *actorCell) control(f func(*turn)) *Error {
 
 // ended runs f in the Actor's turn, outside the budget: for the end of what was
 // admitted before, of which there is one for each.
-func (c *actorCell) ended(f func(*turn)) {
+func (c *objectCell) ended(f func(*turn)) {
 	c.box.PushControl(message{kind: msgEnd, control: f, deadline: clock.Never})
 }
 
@@ -159,7 +174,7 @@ func (h *hold) Consume(_ *mailbox.Claim[message], m message) {
 
 // release hands what was held to next, before anything that comes later.
 type release struct {
-	cell *actorCell
+	cell *objectCell
 	from *hold
 	next mailbox.Consumer[message]
 }
@@ -198,14 +213,14 @@ func (r *refusal) Consume(_ *mailbox.Claim[message], m message) { m.refuse(r.nod
 
 // refuseAll makes err the answer to everything that waits for the cell and to
 // everything that still comes.
-func (c *actorCell) refuseAll(err *Error) {
+func (c *objectCell) refuseAll(err *Error) {
 	c.gone.Store(true)
 	c.box.Seal(&ending{cell: c, err: err})
 }
 
 // ending refuses what the present consumer holds, then everything later.
 type ending struct {
-	cell *actorCell
+	cell *objectCell
 	err  *Error
 }
 
@@ -219,6 +234,7 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 		}
 		h.held = nil
 	}
+	e.cell.fenceTimers()
 	e.cell.binding, e.cell.instance = binding{}, nil
 }
 

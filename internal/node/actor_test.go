@@ -20,7 +20,7 @@ import (
 func bareNode(t *testing.T) *Node {
 	t.Helper()
 	n := &Node{
-		log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*actorCell](), links: newLinks("a"),
+		log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*objectCell](), links: newLinks("a"),
 		creations: newLimiter(1, 8), running: runningOps{ops: map[store.OpID]*runningOp{}}, deletes: make(chan struct{}, 1),
 		reasserted: make(chan uint64, 1), done: make(chan struct{}),
 	}
@@ -52,8 +52,8 @@ func (j *journal) add(b byte) {
 	j.all = append(j.all, b)
 }
 
-func journalType(j *journal) *ActorType {
-	return &ActorType{Name: "journal", Sends: map[string]SendHandler{
+func journalType(j *journal) *ObjectType {
+	return &ObjectType{Kind: store.Actor, Name: "journal", Sends: map[string]SendHandler{
 		"note": func(_ *Call, _ any, payload []byte) error { j.add(payload[0]); return nil },
 	}}
 }
@@ -65,7 +65,7 @@ func note(b byte) message {
 }
 
 // barrier waits until everything pushed before has had its turn.
-func barrier(t *testing.T, c *actorCell) {
+func barrier(t *testing.T, c *objectCell) {
 	t.Helper()
 	done := make(chan struct{})
 	c.ended(func(*turn) { close(done) })

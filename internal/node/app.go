@@ -8,12 +8,14 @@ import (
 
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/session"
+	"github.com/zlnode/zlnode/store"
 )
 
 // App is what the application registers before a node starts: types and their
 // handlers. It is not safe for concurrent use and must not change after Start.
 type App struct {
-	Actors   map[string]*ActorType
+	Actors   map[string]*ObjectType
+	Spots    map[string]*ObjectType // User and Instance Spots
 	Sessions map[string]*SessionType
 	Entry    EntrySpot
 	errs     []error
@@ -21,15 +23,23 @@ type App struct {
 
 // NewApp returns an empty App.
 func NewApp() *App {
-	return &App{Actors: map[string]*ActorType{}, Sessions: map[string]*SessionType{}}
+	return &App{Actors: map[string]*ObjectType{}, Spots: map[string]*ObjectType{}, Sessions: map[string]*SessionType{}}
 }
 
-// ActorType is a stable type with its factory and handlers.
-type ActorType struct {
+// ObjectType is a type of Actors or Spots with its factory, handlers and callbacks.
+type ObjectType struct {
+	Kind     store.Kind
 	Name     string
-	Factory  func(*ActorContext) (any, error)
+	Wide     bool // a User Spot whose members share its gate
+	Factory  func(*ObjectContext) (any, error)
 	Sends    map[string]SendHandler
 	Requests map[string]RequestHandler
+	Timers   map[string]TimerHandler
+
+	// Of Spots; nil ones do nothing.
+	OnInitialize      func(c *Call, instance any) error
+	OnDisconnectActor func(c *Call, instance any, actor ActorRef) error
+	OnClosing         func(c *Call, instance any, reason ClosingReason) error
 }
 
 // SendHandler and RequestHandler run in the Actor's turn. The payload is valid
@@ -38,6 +48,20 @@ type ActorType struct {
 type (
 	SendHandler    func(c *Call, instance any, payload []byte) error
 	RequestHandler func(c *Call, instance any, payload []byte) (Reply, error)
+)
+
+// TimerHandler runs in the object's turn.
+type TimerHandler func(c *Call, instance any, tick Tick) error
+
+// ClosingReason says why a Spot is closed (CL-01).
+type ClosingReason uint8
+
+// The reasons.
+const (
+	ExplicitClose ClosingReason = iota + 1
+	HostShutdown
+	RelocationOut
+	IdleEvicted
 )
 
 // Reply is encoded data with its codec number.
@@ -51,6 +75,8 @@ type EntrySpot struct {
 	// OnCreateActor decides whether a staged Actor comes into being. Nil
 	// accepts all. It may run for several Actors at once.
 	OnCreateActor func(*CreateCall) (Admission, error)
+	// Type is that of the node's own Entry Spot; nil: it has no value and no callbacks.
+	Type *ObjectType
 }
 
 // Admission is the decision of OnCreateActor with its optional reply.
@@ -79,19 +105,46 @@ type (
 var stableType = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // AddActor registers a type.
-func (a *App) AddActor(name string, factory func(*ActorContext) (any, error)) *ActorType {
-	t := &ActorType{Name: name, Factory: factory, Sends: map[string]SendHandler{}, Requests: map[string]RequestHandler{}}
-	if !stableType.MatchString(name) {
-		a.Fail("actor type %q: a stable type is 1 to 64 of A-Z a-z 0-9 . _ -", name)
-	}
+func (a *App) AddActor(name string, factory func(*ObjectContext) (any, error)) *ObjectType {
+	t := a.newType(store.Actor, "actor type", name, factory)
 	if _, twice := a.Actors[name]; twice {
 		a.Fail("actor type %q is defined twice", name)
 	}
-	if factory == nil {
-		a.Fail("actor type %q has no factory", name)
-	}
 	a.Actors[name] = t
 	return t
+}
+
+// AddSpot registers a type of User or Instance Spots.
+func (a *App) AddSpot(kind store.Kind, name string, wide bool, factory func(*ObjectContext) (any, error)) *ObjectType {
+	t := a.newType(kind, "spot type", name, factory)
+	t.Wide = wide
+	if _, twice := a.Spots[name]; twice {
+		a.Fail("spot type %q is defined twice", name)
+	}
+	a.Spots[name] = t
+	return t
+}
+
+// SetEntry registers the type of the Entry Spots.
+func (a *App) SetEntry(factory func(*ObjectContext) (any, error)) *ObjectType {
+	if a.Entry.Type != nil {
+		a.Fail("the entry spot is defined twice")
+	}
+	a.Entry.Type = a.newType(store.EntrySpot, "entry spot", "entry", factory)
+	return a.Entry.Type
+}
+
+func (a *App) newType(kind store.Kind, what, name string, factory func(*ObjectContext) (any, error)) *ObjectType {
+	if !stableType.MatchString(name) {
+		a.Fail("%s %q: a stable type is 1 to 64 of A-Z a-z 0-9 . _ -", what, name)
+	}
+	if factory == nil {
+		a.Fail("%s %q has no factory", what, name)
+	}
+	return &ObjectType{
+		Kind: kind, Name: name, Factory: factory,
+		Sends: map[string]SendHandler{}, Requests: map[string]RequestHandler{}, Timers: map[string]TimerHandler{},
+	}
 }
 
 // AddSession registers a session type.

@@ -44,16 +44,49 @@ func (t *turn) register(ref *ActorRef, b binding) *Error {
 		return errIncarnation(opBind, ref.ID, ref.ObjectGen, t.cell.ref.ObjectGen)
 	case ref.Lifecycle != t.cell.ref.Lifecycle || ref.OwnerGen != t.cell.ref.OwnerGen:
 		return errNotHere
+	case t.node.disconnects.Load() >= disconnectsMax:
+		return errDisconnectsFull
 	}
-	t.cell.binding = b
+	t.cell.bind(b)
 	return nil
 }
 
-// unregister ends the binding if it is still the current one.
-func (t *turn) unregister(key bindingKey) {
-	if t.cell != nil && t.cell.binding.key == key {
-		t.cell.binding = binding{}
+// bind makes b the Actor's binding. The link that it comes by knows the Actor, for the
+// case that it is lost. Under the claim.
+func (a *objectCell) bind(b binding) {
+	if l := a.binding.key.link; l != nil && l != b.key.link {
+		l.bound.Delete(a.ref.ID)
 	}
+	a.binding = b
+	if l := b.key.link; l != nil {
+		l.bound.Store(a.ref.ID, a)
+	}
+}
+
+// unregister ends the binding if it is still the current one, because its client is gone.
+func (t *turn) unregister(key bindingKey) {
+	if t.refused != nil || t.cell.binding.key != key {
+		return
+	}
+	t.cell.bind(binding{})
+	spot := t.cell.spot
+	if spot == nil {
+		spot = t.node.entry
+	}
+	t.node.disconnected(spot, t.cell.ref)
+}
+
+// unbindAll ends the bindings that came by the link, which is lost: their clients cannot
+// reach the Actors any more.
+func (l *linkConn) unbindAll() {
+	l.bound.Range(func(_ string, a *objectCell) bool {
+		a.ended(func(t *turn) {
+			if t.refused == nil && a.binding.key.link == l {
+				t.unregister(a.binding.key)
+			}
+		})
+		return true
+	})
 }
 
 // bind registers a binding for a Session of the peer. The reply carries the
@@ -72,6 +105,10 @@ func (l *linkConn) bind(b *wire.Bind) {
 		}
 		if err := t.register(&ref, binding{key: key}); err != nil {
 			l.sendError(corr, err)
+			return
+		}
+		if l.gone.Load() { // after the link's bindings were ended, perhaps
+			t.unregister(key)
 			return
 		}
 		l.sendControl(&wire.Reply{Correlation: corr, Payload: []byte(t.cell.typ.Name)})
@@ -95,8 +132,8 @@ type sessionBinding struct {
 	ref  ActorRef
 	typ  string
 	gen  uint64
-	link *linkConn  // nil: the Actor is at this node
-	cell *actorCell // if it is
+	link *linkConn   // nil: the Actor is at this node
+	cell *objectCell // if it is
 
 	again bool // it is asked for under the generation of one that is published
 }
@@ -173,7 +210,7 @@ func (s *sessionConn) bindHere(b *sessionBinding, done chan<- *Error) {
 		b.typ, b.cell = cell.typ.Name, cell
 		err := s.publish(b)
 		if err != nil {
-			cell.binding = before
+			cell.bind(before)
 		}
 		done <- err
 	})

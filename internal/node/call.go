@@ -5,26 +5,27 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/mailbox"
 )
 
-// ActorContext is what an Actor knows of itself, for as long as it lives. Its
+// ObjectContext is what an Actor or a Spot knows of itself, for as long as it lives. Its
 // methods are safe for concurrent use.
-type ActorContext struct {
-	cell *actorCell
+type ObjectContext struct {
+	cell *objectCell
 	// Outer is the public package's view of this value.
 	Outer any
 }
 
 // Ref returns the Actor's identity and place.
-func (a *ActorContext) Ref() ActorRef { return a.cell.ref }
+func (a *ObjectContext) Ref() ActorRef { return a.cell.ref }
 
 // Type returns the Actor's stable type.
-func (a *ActorContext) Type() string { return a.cell.typ.Name }
+func (a *ObjectContext) Type() string { return a.cell.typ.Name }
 
 // Node returns the node that the Actor lives on.
-func (a *ActorContext) Node() *Node { return a.cell.node }
+func (a *ObjectContext) Node() *Node { return a.cell.node }
 
 // Call is one message in its Actor's turn. It is a context.Context that ends
 // with the turn, and is used again afterwards: nobody may keep it.
@@ -37,8 +38,8 @@ type Call struct {
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
-// Actor returns the Actor whose turn it is.
-func (c *Call) Actor() *ActorContext {
+// Object returns the Actor or Spot whose turn it is.
+func (c *Call) Object() *ObjectContext {
 	mustBeInTurn(c.cell != nil)
 	return &c.cell.context
 }
@@ -70,17 +71,51 @@ func (c *Call) Bound() bool {
 	return c.cell.binding.stands()
 }
 
-// run is the Actor's turn for one application message.
-func (a *actorCell) run(claim *mailbox.Claim[message], m message) {
+// begin makes the Call of a turn.
+func (a *objectCell) begin(claim *mailbox.Claim[message], m message) *Call {
+	c := calls.Get().(*Call)
+	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, m.deadline
+	c.message = m
+	return c
+}
+
+// over ends the turn's Call.
+func (c *Call) over() {
+	if reusable := c.end(); reusable {
+		outer := c.Outer
+		*c = Call{Outer: outer}
+		calls.Put(c)
+	}
+}
+
+// TurnInfo says what turn has ended.
+type TurnInfo struct {
+	Object, Type string
+	What         string // the packet's name or the callback's
+	Err          error
+}
+
+// told tells the test that watches, if one does.
+func (a *objectCell) told(what string, err *Error) {
+	if a.node.cfg.OnTurn == nil {
+		return
+	}
+	info := TurnInfo{Object: a.ref.ID, Type: a.typ.Name, What: what}
+	if err != nil {
+		info.Err = err
+	}
+	a.node.cfg.OnTurn(info)
+}
+
+// run is the object's turn for one application message.
+func (a *objectCell) run(claim *mailbox.Claim[message], m message) {
 	answered := false
 	defer func() {
 		if !answered { // the handler ended its goroutine
 			m.refuse(a.node, errTurnEnded)
 		}
 	}()
-	c := calls.Get().(*Call)
-	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, m.deadline
-	c.message = m
+	c := a.begin(claim, m)
 	var r Reply
 	var err *Error
 	switch m.kind {
@@ -100,17 +135,31 @@ func (a *actorCell) run(claim *mailbox.Claim[message], m message) {
 		}
 	}
 	answered = true
-	a.answer(&m, r, err)
-	if reusable := c.end(); reusable {
-		outer := c.Outer
-		*c = Call{Outer: outer}
-		calls.Put(c)
+	if a.node.cfg.OnTurn != nil {
+		a.told(string(m.name), err)
 	}
+	a.answer(&m, r, err)
+	c.over()
 	m.done()
 }
 
+// callback runs f, application code that no message asks for, in the object's turn. A
+// failure is logged and counted.
+func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadline clock.Mono, f func(c *Call) error) *Error {
+	c := a.begin(claim, message{kind: msgControl, deadline: deadline})
+	defer c.over() // also if it ends its goroutine
+	err := guard(a.node, "object", a.ref.ID, func() error { return f(c) })
+	if err != nil {
+		a.node.counters.failedCallbacks.Add(1)
+		a.node.log.Warn().Str("object", clip(a.ref.ID)).Str("callback", clip(what)).Str("error", clip(err.Error())).
+			Msg("a callback failed")
+	}
+	a.told(what, err)
+	return err
+}
+
 // answer ends the message towards its sender.
-func (a *actorCell) answer(m *message, r Reply, err *Error) {
+func (a *objectCell) answer(m *message, r Reply, err *Error) {
 	switch {
 	case m.kind == msgSend || m.kind == msgSessionSend:
 		if err != nil {

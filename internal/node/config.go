@@ -13,6 +13,7 @@ import (
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
 )
@@ -49,6 +50,12 @@ type Config struct {
 	CreateTimeout  time.Duration
 
 	Logger zerolog.Logger
+
+	// TimerClock, if set, is the timers' clock: for tests.
+	TimerClock timer.Clock
+
+	// OnTurn, if set, is told of each turn of an Actor or Spot that has ended: for tests.
+	OnTurn func(TurnInfo)
 
 	// Attach gives the public package's view of the node, before anything runs.
 	Attach func(*Node) any

@@ -20,7 +20,7 @@ func serverConfig() Config {
 
 func actorApp() *App {
 	app := NewApp()
-	app.AddActor("player", func(*ActorContext) (any, error) { return 1, nil })
+	app.AddActor("player", func(*ObjectContext) (any, error) { return 1, nil })
 	return app
 }
 

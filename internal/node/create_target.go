@@ -27,7 +27,7 @@ type creation struct {
 // deadline.
 type CreateCall struct {
 	context.Context
-	Actor    *ActorContext
+	Actor    *ObjectContext
 	Instance any
 	Request  []byte // must not be modified
 }
@@ -148,7 +148,7 @@ func (n *Node) failCreation(job creation, kind errkind.Kind) (wire.CreateResult,
 }
 
 type staged struct {
-	cell *actorCell
+	cell *objectCell
 	held *hold
 }
 
@@ -160,7 +160,7 @@ type decision struct {
 // stage runs the application's part and calls leave when that is over. Past the
 // deadline it is given up: what it still does concerns an instance that nobody
 // will see, but it keeps its place among the creations that run.
-func (n *Node) stage(ctx context.Context, cell *actorCell, request []byte, leave func()) decision {
+func (n *Node) stage(ctx context.Context, cell *objectCell, request []byte, leave func()) decision {
 	decided := make(chan decision, 1)
 	started := n.tasks.Go(func() {
 		defer leave()
@@ -298,9 +298,9 @@ func (n *Node) attempt(try func(context.Context) (store.Change, error)) (store.C
 
 // admitCell puts a cell in the object table, unless the incarnation or a later
 // one is there. An earlier one is over: the Store has issued a new one.
-func (n *Node) admitCell(cell *actorCell) (admitted bool) {
-	var earlier *actorCell
-	n.actors.Update(cell.ref.ID, func(now *actorCell, present bool) (*actorCell, bool) {
+func (n *Node) admitCell(cell *objectCell) (admitted bool) {
+	var earlier *objectCell
+	n.actors.Update(cell.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
 		admitted = !present || now.ref.ObjectGen < cell.ref.ObjectGen
 		if !admitted {
 			return now, true
@@ -315,8 +315,8 @@ func (n *Node) admitCell(cell *actorCell) (admitted bool) {
 }
 
 // drop takes a cell out of the table and refuses what waits in it.
-func (n *Node) drop(cell *actorCell, err *Error) {
-	n.actors.Update(cell.ref.ID, func(now *actorCell, present bool) (*actorCell, bool) {
+func (n *Node) drop(cell *objectCell, err *Error) {
+	n.actors.Update(cell.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
 		return now, present && now != cell
 	})
 	cell.refuseAll(err)

@@ -38,8 +38,8 @@ func TestALateAskGetsTheResultOfTheCreationThatRuns(t *testing.T) {
 		},
 	})
 	typ := journalType(&journal{})
-	typ.Factory = func(*ActorContext) (any, error) { return 1, nil }
-	n.app = &App{Actors: map[string]*ActorType{"journal": typ}, Entry: EntrySpot{
+	typ.Factory = func(*ObjectContext) (any, error) { return 1, nil }
+	n.app = &App{Actors: map[string]*ObjectType{"journal": typ}, Entry: EntrySpot{
 		OnCreateActor: func(*CreateCall) (Admission, error) {
 			entered <- struct{}{}
 			<-decide

@@ -23,6 +23,9 @@ var (
 	errSessionBusy    = &Error{Kind: errkind.CapacityExceeded, Text: "the session has too many packets waiting"}
 	errStopping       = &Error{Kind: errkind.ShuttingDown, Text: "the node is shutting down"}
 	errLinkLost       = &Error{Kind: errkind.Unavailable, Text: "the link to the actor's node was lost; the request may have run"}
+	errNoYield        = &Error{Kind: errkind.InvalidOperation, Text: "only handlers of a SpotWide User Spot, of its members and of an Instance Spot can yield; wait with the call itself"}
+	errSameGate       = &Error{Kind: errkind.InvalidOperation, Text: "it runs under the gate that this handler holds, so its reply could not come; wait with Yielding"}
+	errYieldsFull     = &Error{Kind: errkind.CapacityExceeded, Text: "too many handlers of this node have yielded and wait"}
 	errSelfRequest    = &Error{Kind: errkind.InvalidOperation, Text: "an actor's handler cannot wait for the actor itself"}
 	errRepliesFull    = &Error{Kind: errkind.Unavailable, Text: "the handler ran, and its reply found no room on the link"}
 	errNoCredit       = &Error{Kind: errkind.DeadlineExceeded, Text: "the other node took no more messages within the send timeout; nothing was sent"}

@@ -11,6 +11,7 @@ import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -30,6 +31,8 @@ type linkConn struct {
 	conn *engine.Conn
 	dial *dialState // nil: accepted
 	gone atomic.Bool
+	// bound are the Actors here whose Session the peer has, by their ids.
+	bound *cmap.Map[*objectCell]
 
 	// Owned by the loop.
 	shake    handshake // nil once admitted
@@ -55,7 +58,7 @@ type linkHandler struct {
 
 // OnOpen implements engine.Handler.
 func (h *linkHandler) OnOpen(c *engine.Conn) {
-	l := &linkConn{node: h.node, conn: c, dial: h.dial}
+	l := &linkConn{node: h.node, conn: c, dial: h.dial, bound: cmap.New[*objectCell]()}
 	var nonce [32]byte
 	rand.Read(nonce[:])
 	if c.Dialled() {
@@ -91,6 +94,7 @@ func (h *linkHandler) OnTimer(c *engine.Conn, now clock.Mono) {
 func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	l := c.Data().(*linkConn)
 	l.gone.Store(true)
+	l.unbindAll()
 	if h.dial != nil {
 		h.dial.busy.Store(false)
 	}

@@ -30,6 +30,7 @@ type message struct {
 	from     replyTo
 	deadline clock.Mono // clock.Never if the sender set none
 	objGen   uint64     // 0: whatever incarnation is there
+	toSpot   bool
 	session  bindingKey // of session packets
 	credit   credit
 	control  func(*turn)
@@ -136,7 +137,7 @@ func checkSizes(op, id string, meta, payload []byte) *Error {
 }
 
 func newMessage(kind messageKind, o *Outgoing) message {
-	m := message{kind: kind, codec: o.Codec, deadline: clock.Never}
+	m := message{kind: kind, codec: o.Codec, deadline: clock.Never, toSpot: o.ToSpot}
 	m.name, m.meta, m.payload, m.owner = pack(o.Name, o.Metadata, o.Payload)
 	return m
 }

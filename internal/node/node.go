@@ -20,6 +20,7 @@ import (
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/session"
@@ -34,8 +35,9 @@ type Node struct {
 	log      zerolog.Logger
 	outer    any // the public package's view of this value
 	id       Identity
-	endpoint string // that peers dial; empty: none
-	entryID  string // of the Entry Spot, of an object server
+	endpoint string      // that peers dial; empty: none
+	entryID  string      // of the Entry Spot, of an object server
+	entry    *objectCell // it; nil if the application has no type for it
 
 	life context.Context // ends when the node has stopped
 	kill context.CancelFunc
@@ -55,11 +57,13 @@ type Node struct {
 
 	engine     *engine.Engine
 	pool       *mailbox.Pool
+	timers     *timer.Scheduler[*objectCell]
+	workers    [2]*limiter // by Work
 	ports      []*engine.Listener
 	linkConfig link.Config
 	liveConfig link.LivenessConfig
 
-	actors     *cmap.Map[*actorCell]
+	actors     *cmap.Map[*objectCell]
 	sessions   *cmap.Map[*sessionConn] // by sessionKey
 	routes     *routes
 	links      *links
@@ -76,13 +80,14 @@ type Node struct {
 	bindings   atomic.Uint64 // generations of this lifecycle
 	operations atomic.Uint64 // numbers of this lifecycle
 
-	stopping atomic.Bool
-	ending   atomic.Int64 // Sessions that are closed and whose last turn is not over
-	stopOnce sync.Once
-	stopErr  error
-	done     chan struct{} // closed when the node has stopped or lost its lease
-	doneOnce sync.Once
-	doneErr  *Error
+	stopping    atomic.Bool
+	disconnects atomic.Int64 // notices that wait for the Entry Spot's turn
+	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over
+	stopOnce    sync.Once
+	stopErr     error
+	done        chan struct{} // closed when the node has stopped or lost its lease
+	doneOnce    sync.Once
+	doneErr     *Error
 }
 
 // Identity is who a node is.
@@ -101,10 +106,11 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
-		actors: cmap.New[*actorCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
+		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		deletes: make(chan struct{}, deletesMax), reasserted: make(chan uint64, 1), endRound: func() {},
+		workers:  newWorkers(),
 		choosers: choosers{byType: map[string]*chooser{}}, done: make(chan struct{}),
 	}
 	n.routes, n.mesh = newRoutes(n), newMesh(n)
@@ -144,6 +150,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.tasks.Go(n.keepLease)
 	}
 	n.pool = mailbox.NewPool(mailbox.Config{Workers: n.cfg.Workers, OnPanic: n.enginePanic})
+	n.timers = timer.New(timer.Config[*objectCell]{Fire: n.fireTimers, Clock: n.cfg.TimerClock})
 	eng, err := engine.New(engine.Config{Loops: n.cfg.Loops, Logger: n.log})
 	if err != nil {
 		return &Error{Kind: errkind.InternalFailure, Op: "start", Object: n.cfg.RID, Err: err}
@@ -153,6 +160,9 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.tasks.Go(n.sweep)
+	if err := n.openEntry(ctx); err != nil {
+		return err
+	}
 	if n.store != nil {
 		if err := n.publish(ctx, store.Serving); err != nil {
 			return err

@@ -145,7 +145,7 @@ func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
 
 // endCell removes the row once no other change of it is under way, and ends the Actor
 // before there can be one.
-func (n *Node) endCell(cell *actorCell, held *hold, op store.OpID) destroyEnd {
+func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 	if !cell.takeRow(n.life) {
 		n.drop(cell, errStopping)
 		return destroyEnd{err: errStopping.of(opDestroy, cell.ref.ID)}
@@ -169,7 +169,7 @@ func (n *Node) endCell(cell *actorCell, held *hold, op store.OpID) destroyEnd {
 // deleteRow removes the row under the Actor's own fence, for the holder of takeRow.
 // kept says that the row is certainly still there and this process's. Once an answer was lost, it goes on
 // asking until it has one: an Actor that may have lost its row must not run.
-func (n *Node) deleteRow(cell *actorCell, op store.OpID) (kept bool, _ *Error) {
+func (n *Node) deleteRow(cell *objectCell, op store.OpID) (kept bool, _ *Error) {
 	id := cell.ref.ID
 	fence := n.fence(id, store.ObjectGen(cell.ref.ObjectGen), cell.version)
 	doubt := false

@@ -47,7 +47,7 @@ func (n *Node) dropFreed() bool {
 		n.log.Warn().Err(err).Msg("rows of this node were freed by hand; they could not be read, and nothing runs until they were")
 		return false
 	}
-	return n.eachActor(ctx, func(c *actorCell) bool { return !owned[c.ref.ID] }, func(c *actorCell) bool {
+	return n.eachActor(ctx, func(c *objectCell) bool { return !owned[c.ref.ID] }, func(c *objectCell) bool {
 		row, found, err := n.readRow(ctx, c.ref.ID)
 		switch {
 		case err != nil && !errors.Is(err, store.ErrCorrupt):
@@ -62,12 +62,12 @@ func (n *Node) dropFreed() bool {
 // eachActor calls f for the Actors that are wanted, a few at once, and returns when all
 // calls have ended. It reports whether none was left out, because ctx ended, and all
 // returned true.
-func (n *Node) eachActor(ctx context.Context, wanted, f func(*actorCell) bool) bool {
+func (n *Node) eachActor(ctx context.Context, wanted, f func(*objectCell) bool) bool {
 	var failed atomic.Bool
 	var calls sync.WaitGroup
 	places := make(chan struct{}, rowCallsMax)
-	n.actors.Range(func(_ string, c *actorCell) bool {
-		if !wanted(c) {
+	n.actors.Range(func(_ string, c *objectCell) bool {
+		if c.typ.Kind != store.Actor || !wanted(c) {
 			return true
 		}
 		select {
@@ -156,7 +156,7 @@ func (n *Node) publishAgain() bool {
 func (n *Node) reassertActors(ctx context.Context, epoch store.Epoch) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	return n.eachActor(ctx, func(c *actorCell) bool { return c.behind(epoch) }, func(c *actorCell) bool {
+	return n.eachActor(ctx, func(c *objectCell) bool { return c.behind(epoch) }, func(c *objectCell) bool {
 		end := n.reassertActor(ctx, c, epoch)
 		if end == epochIsOver {
 			stop() // a renewal tells of the next one
@@ -166,12 +166,12 @@ func (n *Node) reassertActors(ctx context.Context, epoch store.Epoch) bool {
 }
 
 // behind reports whether the row has yet to be written in the epoch.
-func (c *actorCell) behind(epoch store.Epoch) bool {
+func (c *objectCell) behind(epoch store.Epoch) bool {
 	return c.epoch.Load() < uint64(epoch) && !c.gone.Load()
 }
 
 // reassertActor writes one row again, and ends the Actor if it is another's.
-func (n *Node) reassertActor(ctx context.Context, c *actorCell, epoch store.Epoch) rowEnd {
+func (n *Node) reassertActor(ctx context.Context, c *objectCell, epoch store.Epoch) rowEnd {
 	ctx, cancel := context.WithTimeout(ctx, rowWaitMax)
 	defer cancel()
 	if !c.takeRow(ctx) {
@@ -199,7 +199,7 @@ const (
 )
 
 // reassertRow is for the holder of takeRow: no Destroy may remove the row meanwhile.
-func (n *Node) reassertRow(c *actorCell, epoch store.Epoch) rowEnd {
+func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	r := store.Reassert{
 		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: store.Actor, Type: c.typ.Name,
 		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: c.version,

@@ -65,7 +65,7 @@ func storedNode(t *testing.T, s *scripted) *Node {
 }
 
 // ready makes an Actor that is Ready since epoch 1.
-func (n *Node) ready(id string, j *journal) *actorCell {
+func (n *Node) ready(id string, j *journal) *objectCell {
 	held := &hold{node: n}
 	c := n.newCell(journalType(j), ActorRef{ID: id, ObjectGen: 1, OwnerGen: 1, RID: "a", Lifecycle: 5}, 1, held)
 	c.epoch.Store(1)
@@ -75,7 +75,7 @@ func (n *Node) ready(id string, j *journal) *actorCell {
 }
 
 // destroy begins the Actor's end and returns when its turn has been.
-func destroy(t *testing.T, c *actorCell) <-chan destroyEnd {
+func destroy(t *testing.T, c *objectCell) <-chan destroyEnd {
 	t.Helper()
 	turned, ended := make(chan struct{}), make(chan destroyEnd, 1)
 	c.ended(func(t *turn) {

@@ -14,9 +14,10 @@ const (
 	opRequest = "request"
 )
 
-// Outgoing is a message on its way to an Actor. The bytes are copied before the
+// Outgoing is a message on its way to an object. The bytes are copied before the
 // call returns.
 type Outgoing struct {
+	ToSpot   bool // the id is a User or Instance Spot's
 	Name     string
 	Codec    uint8
 	Metadata []byte
@@ -94,11 +95,25 @@ func (n *Node) Request(ctx context.Context, id string, o Outgoing) (Incoming, er
 	if at, ok := ctx.Deadline(); ok {
 		deadline = min(deadline, clock.At(at))
 	}
-	r := n.requestTo(ctx, id, &o, deadline)
+	var r result
+	if ctx.Value(yieldKey{}) == nil {
+		r = n.requestTo(ctx, id, &o, deadline)
+	} else {
+		kept := o // on the heap, which the other way does without
+		r = n.requestYielding(ctx, id, &kept, deadline)
+	}
 	if r.err != nil {
 		return Incoming{}, r.err.of(opRequest, id)
 	}
 	return Incoming{Codec: r.codec, Payload: r.payload, owner: r.owner}, nil
+}
+
+// requestYielding is requestTo that gives up the turn's gate meanwhile, or sends nothing.
+func (n *Node) requestYielding(ctx context.Context, id string, o *Outgoing, deadline clock.Mono) (r result) {
+	if err := suspend(ctx, func() { r = n.requestTo(ctx, id, o, deadline) }); err != nil {
+		return result{err: err}
+	}
+	return r
 }
 
 func (n *Node) requestTo(ctx context.Context, id string, o *Outgoing, deadline clock.Mono) result {
@@ -126,12 +141,15 @@ func (n *Node) requestBy(ctx context.Context, w way, o *Outgoing, deadline clock
 	return n.requestThere(ctx, w.route, w.link, o, deadline)
 }
 
-func (n *Node) requestHere(ctx context.Context, cell *actorCell, o *Outgoing, deadline clock.Mono) result {
+func (n *Node) requestHere(ctx context.Context, cell *objectCell, o *Outgoing, deadline clock.Mono) result {
 	w := waiters.Get().(*waiter)
 	corr, err := n.local.add(w, 0)
 	if err != nil {
 		waiters.Put(w)
 		return result{err: err}
+	}
+	if t := turnFrom(ctx); t != nil && t.gate != nil && t.cell != nil && t.cell.sharesGate(cell) {
+		return n.local.abandon(w, corr, errSameGate)
 	}
 	m := newMessage(msgRequest, o)
 	m.from, m.deadline = replyTo{node: n, corr: corr}, deadline
@@ -159,7 +177,7 @@ func (n *Node) requestThere(ctx context.Context, r *route, l *linkConn, o *Outgo
 // way is how a message reaches an Actor: its cell here, or a route and the link
 // that it names.
 type way struct {
-	cell  *actorCell
+	cell  *objectCell
 	route *route
 	link  *linkConn
 }
@@ -217,7 +235,7 @@ func (n *Node) isHere(ref *ActorRef) bool {
 }
 
 // pushHere admits a message for an Actor of this node.
-func (n *Node) pushHere(cell *actorCell, m message) *Error {
+func (n *Node) pushHere(cell *objectCell, m message) *Error {
 	switch {
 	case n.stopping.Load():
 		return errStopping

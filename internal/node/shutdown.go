@@ -51,6 +51,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 		errs = append(errs, n.removeActors(ctx))
 	}
 	n.lastTurns(ctx)
+	errs = append(errs, n.closeSpots(ctx))
 	errs = append(errs, n.halt(ctx))
 	if err := errors.Join(errs...); err != nil {
 		return &Error{Kind: KindOf(err), Op: "shut down", Object: n.cfg.RID, Text: "not all could be ended in order", Err: err}
@@ -101,7 +102,10 @@ func waitFor(ctx context.Context, done func() bool) {
 func (n *Node) removeActors(ctx context.Context) error {
 	var left atomic.Int64
 	var failed atomic.Pointer[Error]
-	n.actors.Range(func(_ string, c *actorCell) bool {
+	n.actors.Range(func(_ string, c *objectCell) bool {
+		if c.typ.Kind != store.Actor {
+			return true // closed behind its members
+		}
 		left.Add(1)
 		c.ended(func(t *turn) {
 			n.destroyInTurn(t, newOpID(), func(e destroyEnd) {
@@ -144,6 +148,9 @@ func (n *Node) halt(ctx context.Context) error {
 	n.local.fail(errStopping)
 	n.kill()
 	errs = append(errs, n.tasks.close(ctx))
+	if n.timers != nil {
+		errs = append(errs, n.timers.Close(ctx))
+	}
 	if n.pool != nil {
 		errs = append(errs, n.pool.Close(ctx))
 	}

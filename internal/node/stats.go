@@ -4,28 +4,30 @@ import "sync/atomic"
 
 // counters count what is not told to anybody else.
 type counters struct {
-	dropped        atomic.Uint64 // one-way messages that were not executed
-	failedSends    atomic.Uint64
-	failedRequests atomic.Uint64
-	pushesRefused  atomic.Uint64
-	lateReplies    atomic.Uint64
-	slowSessions   atomic.Uint64
-	linksRefused   atomic.Uint64
-	panics         atomic.Uint64
+	dropped         atomic.Uint64 // one-way messages that were not executed
+	failedSends     atomic.Uint64
+	failedRequests  atomic.Uint64
+	failedCallbacks atomic.Uint64
+	pushesRefused   atomic.Uint64
+	lateReplies     atomic.Uint64
+	slowSessions    atomic.Uint64
+	linksRefused    atomic.Uint64
+	panics          atomic.Uint64
 }
 
 // Stats is a node's state at a glance. Counters count from its start.
 type Stats struct {
 	Actors, Sessions, Peers, Routes int
 
-	Dropped        uint64 // one-way messages that were not executed: no actor, no room in its queue, no lease
-	FailedSends    uint64 // one-way messages whose handler failed
-	FailedRequests uint64 // requests whose handler failed with InternalFailure; logged
-	PushesRefused  uint64 // pushes of actors whose binding was over
-	LateReplies    uint64 // replies that came after their request had ended
-	SlowSessions   uint64 // sessions closed because the client did not read
-	LinksRefused   uint64 // connections on the link port that did not become links
-	Panics         uint64 // in application code and outside it
+	Dropped         uint64 // one-way messages that were not executed: no actor, no room in its queue, no lease
+	FailedSends     uint64 // one-way messages whose handler failed
+	FailedRequests  uint64 // requests whose handler failed with InternalFailure; logged
+	FailedCallbacks uint64 // timers and callbacks of Spots that failed; logged
+	PushesRefused   uint64 // pushes of actors whose binding was over
+	LateReplies     uint64 // replies that came after their request had ended
+	SlowSessions    uint64 // sessions closed because the client did not read
+	LinksRefused    uint64 // connections on the link port that did not become links
+	Panics          uint64 // in application code and outside it
 }
 
 // Stats returns the present state.
@@ -33,7 +35,8 @@ func (n *Node) Stats() Stats {
 	return Stats{
 		Actors: n.actors.Len(), Sessions: n.sessions.Len(), Peers: len(n.links.all()), Routes: n.routes.known.Len(),
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
-		PushesRefused: n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
+		FailedCallbacks: n.counters.failedCallbacks.Load(),
+		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
 		SlowSessions: n.counters.slowSessions.Load(), LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 	}
 }

@@ -63,7 +63,7 @@ func newLimiter(running, waiting int) *limiter {
 func (l *limiter) enter(ctx context.Context, deadline clock.Mono) *Error {
 	if l.inside.Add(1) > l.most {
 		l.inside.Add(-1)
-		return &Error{Kind: errkind.CapacityExceeded, Text: "too many creations and destroys run and wait at the node"}
+		return &Error{Kind: errkind.CapacityExceeded, Text: "too much of this kind runs and waits at the node"}
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline.Time())
 	defer cancel()
@@ -81,7 +81,7 @@ func (l *limiter) enter(ctx context.Context, deadline clock.Mono) *Error {
 func (l *limiter) follow(ctx context.Context, done <-chan struct{}, deadline clock.Mono) *Error {
 	defer l.inside.Add(-1)
 	if l.inside.Add(1) > l.most {
-		return &Error{Kind: errkind.CapacityExceeded, Text: "too many creations and destroys run and wait at the node"}
+		return &Error{Kind: errkind.CapacityExceeded, Text: "too much of this kind runs and waits at the node"}
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline.Time())
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/store"
 )
 
 // turnContext is the context.Context of a handler's turn. It is made for reuse:
@@ -14,8 +15,8 @@ import (
 // It belongs to the handler's goroutine and ends with the turn.
 type turnContext struct {
 	node     *Node
-	gate     interface{ Blocking(func()) } // the claim, while the turn runs
-	cell     *actorCell                    // nil in a Session's turn
+	gate     gate        // the claim, while the turn runs
+	cell     *objectCell // nil in a Session's turn
 	deadline clock.Mono
 	inner    context.Context // made on demand
 	cancel   context.CancelFunc
@@ -89,8 +90,62 @@ func (t *turnContext) end() (reusable bool) {
 	return false
 }
 
-// blocking runs f, which may wait. In a turn the worker's place is lent to
-// another meanwhile.
+// gate is a claim, as far as a turn that waits needs it.
+type gate interface {
+	Blocking(f func())
+	Yield(f func()) bool
+	YieldAll(f func()) bool
+}
+
+type yieldKey struct{}
+
+// yielding is a turn's context whose waits give up the gate.
+type yielding struct{ context.Context }
+
+// Value implements context.Context.
+func (y yielding) Value(key any) any {
+	if key == (yieldKey{}) {
+		return true
+	}
+	return y.Context.Value(key)
+}
+
+// Yielding returns c's context with which a request or a piece of work gives up the gate
+// of the SpotWide or Instance Spot in which the turn runs, while it waits (MB-06).
+func (c *Call) Yielding() context.Context {
+	mustBeInTurn(c.cell != nil)
+	return yielding{c}
+}
+
+// suspend runs f, which may wait. In a turn the worker's place is lent to another
+// meanwhile, and with a yielding context the gate is given up. If it cannot be, f does
+// not run.
+func suspend(ctx context.Context, f func()) *Error {
+	t := turnFrom(ctx)
+	switch {
+	case t == nil || t.gate == nil:
+		f()
+		return nil
+	case ctx.Value(yieldKey{}) == nil:
+		t.gate.Blocking(f)
+		return nil
+	case t.cell == nil || !t.cell.mayYield():
+		return errNoYield
+	}
+	gate := t.gate
+	t.gate = nil // what f does waits outside of the turn
+	defer func() { t.gate = gate }()
+	yield := gate.Yield
+	if t.cell.typ.Kind != store.Actor {
+		yield = gate.YieldAll // a Spot's own messages go on too; an Actor's do not
+	}
+	if !yield(f) {
+		return errYieldsFull
+	}
+	return nil
+}
+
+// blocking is suspend for waits that never give up the gate.
 func blocking(ctx context.Context, f func()) {
 	if t := turnFrom(ctx); t != nil && t.gate != nil {
 		t.gate.Blocking(f)

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/store"
+)
+
+// disconnectsMax bounds the notices of lost clients that wait for the Entry Spot's turn:
+// with more no further Actor is bound.
+const disconnectsMax = 65_536
+
+// openEntry makes the node's Entry Spot and runs its OnInitialize. Before that has
+// returned nobody learns of the Spot (CR-16).
+func (n *Node) openEntry(ctx context.Context) error {
+	typ := n.app.Entry.Type
+	if typ == nil || n.cfg.Role != store.RoleServer {
+		return nil
+	}
+	ref := ActorRef{ID: n.entryID, ObjectGen: 1, Mesh: n.cfg.Mesh, RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, OwnerGen: 1}
+	c, err := n.openSpot(ctx, typ, ref)
+	if err != nil {
+		return err.of("start", "the entry spot")
+	}
+	n.entry = c
+	return nil
+}
+
+// openSpot makes a Spot and runs its OnInitialize.
+func (n *Node) openSpot(ctx context.Context, typ *ObjectType, ref ActorRef) (*objectCell, *Error) {
+	held := &hold{node: n}
+	c := n.newCell(typ, ref, 0, held)
+	err := guard(n, "spot", ref.ID, func() (e error) {
+		c.instance, e = typ.Factory(&c.context)
+		return e
+	})
+	if err == nil {
+		c.box.Seal(&release{cell: c, from: held, next: c})
+		if typ.OnInitialize != nil {
+			err = c.await(ctx, "OnInitialize", func(call *Call) error { return typ.OnInitialize(call, c.instance) })
+		}
+	}
+	if err != nil {
+		c.refuseAll(err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// closeSpot runs a Spot's OnClosing, when all accepted work is over (CL-02), and refuses
+// what comes later.
+func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReason) error {
+	defer n.drop(c, errStopping)
+	typ := c.typ
+	if typ.OnClosing == nil {
+		return nil
+	}
+	err := c.await(ctx, "OnClosing", func(call *Call) error { return typ.OnClosing(call, c.instance, reason) })
+	if err != nil {
+		return err.of("close", c.ref.ID)
+	}
+	return nil
+}
+
+// closeSpots closes the node's Spots, the Entry Spot last.
+func (n *Node) closeSpots(ctx context.Context) error {
+	var errs []error
+	n.actors.Range(func(_ string, c *objectCell) bool {
+		if c.typ.Kind != store.Actor {
+			errs = append(errs, n.closeSpot(ctx, c, HostShutdown))
+		}
+		return true
+	})
+	if n.entry != nil {
+		errs = append(errs, n.closeSpot(ctx, n.entry, HostShutdown))
+	}
+	return errors.Join(errs...)
+}
+
+// await runs a lifecycle callback in the object's turn, under ctx's deadline, and waits
+// for its end. Past the deadline nobody waits for it any more.
+func (a *objectCell) await(ctx context.Context, what string, f func(*Call) error) *Error {
+	ended := make(chan *Error, 1)
+	a.lifecycle(func(t *turn) {
+		if t.refused != nil {
+			ended <- t.refused
+			return
+		}
+		err := errTurnEnded // if it ends its goroutine
+		defer func() { ended <- err }()
+		err = a.callback(t.claim, what, deadlineOf(ctx), f)
+	})
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return fromContext(ctx, what, a.ref.ID)
+	}
+}
+
+// lifecycle runs f in the object's turn ahead of its messages. It is outside the budget:
+// there is a bounded number of such steps for each object.
+func (a *objectCell) lifecycle(f func(*turn)) {
+	a.box.PushLifecycle(message{kind: msgEnd, control: f, deadline: clock.Never})
+}
+
+// disconnected tells the Actor's Spot that the client that was bound to it is gone: once
+// for each binding, in the Spot's own turn (MB-03, MB-04).
+func (n *Node) disconnected(spot *objectCell, actor ActorRef) {
+	if spot == nil || spot.typ.OnDisconnectActor == nil {
+		return
+	}
+	n.disconnects.Add(1)
+	spot.lifecycle(func(t *turn) {
+		defer n.disconnects.Add(-1)
+		if t.refused == nil && n.mayAct(clock.Now()) {
+			_ = spot.callback(t.claim, "OnDisconnectActor", clock.Never, func(c *Call) error {
+				return spot.typ.OnDisconnectActor(c, spot.instance, actor)
+			})
+		}
+	})
+}
+
+var errDisconnectsFull = &Error{
+	Kind: errkind.CapacityExceeded,
+	Text: "the entry spot has too many lost clients to hear of; its OnDisconnectActor is too slow for how many leave",
+}

@@ -1,0 +1,240 @@
+package zlnode
+
+import (
+	"context"
+
+	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/session"
+	"github.com/zlnode/zlnode/store"
+)
+
+// Mode says which gate runs the handlers of a User Spot's members.
+type Mode uint8
+
+// The modes.
+const (
+	// SpotWide: one turn at a time of the Spot, its members, their timers and
+	// callbacks, so they may share the Spot's state without locks.
+	SpotWide Mode = iota + 1
+	// PerActor: each member has turns of its own, and so has the Spot.
+	PerActor
+)
+
+// SpotType is a type of Spots whose value is *S.
+type SpotType[S any] struct {
+	app *node.App
+	t   *node.ObjectType
+}
+
+// Name returns the stable type.
+func (t *SpotType[S]) Name() string { return t.t.Name }
+
+// What a Spot's value may implement; what it does not is a no-op. Each callback is a turn
+// of the Spot. A failure is logged and counted (Stats.FailedCallbacks).
+type (
+	// Initializer runs before anything else. If it fails the Spot does not come into
+	// being; that of an Entry Spot fails Start.
+	Initializer interface{ OnInitialize(c *SpotCall) error }
+	// DisconnectObserver runs once for each binding of an Actor in the Spot whose
+	// client is gone, be it that its connection ended or that the node which had it is
+	// lost. The Actor stays as it is.
+	DisconnectObserver interface {
+		OnDisconnectActor(c *SpotCall, actor ActorRef) error
+	}
+	// Closer runs when the Spot is closed, behind all work that was accepted. c's
+	// deadline is the operation's. Not if the process is killed.
+	Closer interface {
+		OnClosing(c *SpotCall, reason ClosingReason) error
+	}
+)
+
+// ClosingReason says why a Spot is closed.
+type ClosingReason = node.ClosingReason
+
+// The reasons.
+const (
+	ExplicitClose = node.ExplicitClose // by its manager; of User and Instance Spots
+	HostShutdown  = node.HostShutdown  // its node stops
+	RelocationOut = node.RelocationOut // it goes on at another node
+	IdleEvicted   = node.IdleEvicted   // nobody used an Instance Spot
+)
+
+// DefineEntrySpot registers the value of the Entry Spot, where Actors begin and are when
+// they are in no User Spot. Each object server has one, made by factory at its start.
+func DefineEntrySpot[S any](app *App, factory func(*SpotContext) (*S, error)) *SpotType[S] {
+	return spotType[S](app, app.app.SetEntry(spotFactory(factory)))
+}
+
+// DefineUserSpot registers a type of User Spots: rooms, zones, matches with members.
+// The stable type has the rules of DefineActor.
+func DefineUserSpot[S any](app *App, stableType string, factory func(*SpotContext) (*S, error), mode Mode, policy RelocationPolicy) *SpotType[S] {
+	if mode != SpotWide && mode != PerActor {
+		app.app.Fail("spot type %q: %d is no mode", stableType, mode)
+	}
+	checkPolicy(app, "spot type", stableType, policy)
+	return spotType[S](app, app.app.AddSpot(store.UserSpot, stableType, mode == SpotWide, spotFactory(factory)))
+}
+
+// DefineInstanceSpot registers a type of Instance Spots, which have no members and come
+// with their first message.
+func DefineInstanceSpot[S any](app *App, stableType string, factory func(*SpotContext) (*S, error), policy RelocationPolicy) *SpotType[S] {
+	checkPolicy(app, "spot type", stableType, policy)
+	return spotType[S](app, app.app.AddSpot(store.InstanceSpot, stableType, false, spotFactory(factory)))
+}
+
+func checkPolicy(app *App, what, stableType string, policy RelocationPolicy) {
+	if policy != DisableRelocation {
+		app.app.Fail("%s %q: %d is no relocation policy", what, stableType, policy)
+	}
+}
+
+func spotFactory[S any](factory func(*SpotContext) (*S, error)) func(*node.ObjectContext) (any, error) {
+	if factory == nil {
+		return nil
+	}
+	return func(c *node.ObjectContext) (any, error) { return factory(spotContext(c)) }
+}
+
+// spotType registers the callbacks that *S implements.
+func spotType[S any](app *App, t *node.ObjectType) *SpotType[S] {
+	var value any = (*S)(nil)
+	if _, ok := value.(Initializer); ok {
+		t.OnInitialize = func(c *node.Call, s any) error { return s.(Initializer).OnInitialize(spotCall(c)) }
+	}
+	if _, ok := value.(DisconnectObserver); ok {
+		t.OnDisconnectActor = func(c *node.Call, s any, actor ActorRef) error {
+			return s.(DisconnectObserver).OnDisconnectActor(spotCall(c), actor)
+		}
+	}
+	if _, ok := value.(Closer); ok {
+		t.OnClosing = func(c *node.Call, s any, reason ClosingReason) error {
+			return s.(Closer).OnClosing(spotCall(c), reason)
+		}
+	}
+	return &SpotType[S]{app.app, t}
+}
+
+// OnSpotSend registers the handler of a one-way packet to Spots of the type, as OnSend
+// does for Actors. An Entry Spot has none: it has no address.
+func OnSpotSend[S, M any](t *SpotType[S], packet string, h func(c *SpotCall, s *S, m M) error) {
+	OnSpotSendRaw(t, packet, func(c *SpotCall, s *S, payload []byte) error {
+		var m M
+		if err := decode(c.Codec(), payload, &m); err != nil {
+			return err
+		}
+		return h(c, s, m)
+	})
+}
+
+// OnSpotRequest registers the handler of a request to Spots of the type, as OnRequest
+// does for Actors.
+func OnSpotRequest[S, Q, R any](t *SpotType[S], packet string, h func(c *SpotCall, s *S, q Q) (R, error)) {
+	t.checkPacket("request", packet, t.t.Requests[packet] != nil)
+	t.t.Requests[packet] = func(c *node.Call, s any, payload []byte) (node.Reply, error) {
+		var q Q
+		if err := decode(Codec(c.Codec()), payload, &q); err != nil {
+			return node.Reply{}, err
+		}
+		r, err := h(spotCall(c), s.(*S), q)
+		return reply(Codec(c.Codec()), r, err)
+	}
+}
+
+// OnSpotSendRaw is OnSpotSend with any payload, with the rules of OnSendRaw.
+func OnSpotSendRaw[S any](t *SpotType[S], packet string, h func(c *SpotCall, s *S, payload []byte) error) {
+	t.checkPacket("send", packet, t.t.Sends[packet] != nil)
+	t.t.Sends[packet] = func(c *node.Call, s any, payload []byte) error { return h(spotCall(c), s.(*S), payload) }
+}
+
+// OnSpotRequestRaw is OnSpotRequest with any payload, with the rules of OnRequestRaw.
+func OnSpotRequestRaw[S any](t *SpotType[S], packet string, h func(c *SpotCall, s *S, payload []byte) ([]byte, error)) {
+	t.checkPacket("request", packet, t.t.Requests[packet] != nil)
+	t.t.Requests[packet] = func(c *node.Call, s any, payload []byte) (node.Reply, error) {
+		r, err := h(spotCall(c), s.(*S), payload)
+		return node.Reply{Payload: r}, err
+	}
+}
+
+func (t *SpotType[S]) checkPacket(kind, packet string, taken bool) {
+	if t.t.Kind == store.EntrySpot {
+		t.app.Fail("%s %q of the entry spot: it has no address, so no packet reaches it", kind, packet)
+	}
+	t.app.CheckName(kind, t.t.Name, packet, taken)
+}
+
+// OnSpotTimer registers the handler of a timer of Spots of the type; see OnTimer.
+func OnSpotTimer[S any](t *SpotType[S], name string, h func(c *SpotCall, s *S, tick Tick) error) {
+	t.app.CheckName("timer", t.t.Name, name, t.t.Timers[name] != nil)
+	t.t.Timers[name] = func(c *node.Call, s any, tick node.Tick) error { return h(spotCall(c), s.(*S), tickOf(tick)) }
+}
+
+// SpotContext is what a Spot knows of itself, for as long as it lives. Safe for
+// concurrent use.
+type SpotContext struct{ inner *node.ObjectContext }
+
+func spotContext(c *node.ObjectContext) *SpotContext {
+	o, ok := c.Outer.(*SpotContext)
+	if !ok {
+		o = &SpotContext{c}
+		c.Outer = o
+	}
+	return o
+}
+
+// ID returns the Spot's id.
+func (s *SpotContext) ID() string { return s.inner.Ref().ID }
+
+// Type returns the stable type; that of an Entry Spot is "entry".
+func (s *SpotContext) Type() string { return s.inner.Type() }
+
+// Node returns the node that the Spot lives on.
+func (s *SpotContext) Node() *Node { return s.inner.Node().Outer().(*Node) }
+
+// Generation returns what fences the Spot's writes to a database of the game's own.
+func (s *SpotContext) Generation() Generation { return generation(s.inner) }
+
+// SpotCall is one packet, timer or callback in its Spot's turn, with the rules of
+// ActorCall.
+type SpotCall struct {
+	context.Context
+	inner *node.Call
+}
+
+func spotCall(c *node.Call) *SpotCall {
+	o, ok := c.Outer.(*SpotCall)
+	if !ok {
+		o = &SpotCall{c, c}
+		c.Outer = o
+	}
+	return o
+}
+
+// Spot returns the Spot's context.
+func (c *SpotCall) Spot() *SpotContext { return spotContext(c.inner.Object()) }
+
+// Node returns the node that the Spot lives on.
+func (c *SpotCall) Node() *Node { return c.Spot().Node() }
+
+// Packet returns the packet's name; "" in timers and callbacks.
+func (c *SpotCall) Packet() string { return string(c.inner.Name()) }
+
+// Codec returns how the payload is encoded.
+func (c *SpotCall) Codec() Codec { return Codec(c.inner.Codec()) }
+
+// Metadata returns the message's metadata, valid during the turn.
+func (c *SpotCall) Metadata() session.Metadata { return c.inner.Metadata() }
+
+// StartTimer starts a timer of the Spot; see ActorCall.StartTimer.
+func (c *SpotCall) StartTimer(name string, o TimerOptions) error {
+	return c.inner.StartTimer(name, o.inner())
+}
+
+// StopTimer stops a timer of the Spot; see ActorCall.StopTimer.
+func (c *SpotCall) StopTimer(name string) bool { return c.inner.StopTimer(name) }
+
+// Yielding returns c as a context that gives up the gate while a Request or Do waits;
+// see ActorCall.Yielding. A Spot's own next packets and timers run meanwhile too.
+func (c *SpotCall) Yielding() context.Context { return c.inner.Yielding() }
+
+// Spot returns the address of a User or Instance Spot. It looks nothing up.
+func (n *Node) Spot(id string) Addr { return Addr{node: n.inner, id: id, as: JSON, spot: true} }

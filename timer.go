@@ -1,0 +1,122 @@
+package zlnode
+
+import (
+	"context"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/internal/timer"
+)
+
+// TimerMode says what becomes of ticks that fall due while the one before waits or runs.
+type TimerMode uint8
+
+// The modes.
+const (
+	// Coalesce: late ticks become one callback, which is told how many.
+	Coalesce = TimerMode(timer.Coalesce)
+	// Skip: late ticks are dropped.
+	Skip = TimerMode(timer.Skip)
+	// CatchUp: each of the newest CatchUpMax late ticks has a callback, one behind the
+	// other; those before are counted into the first.
+	CatchUp = TimerMode(timer.CatchUp)
+	// FixedDelay: the next tick is a Period behind the end of the callback.
+	FixedDelay = TimerMode(timer.FixedDelay)
+)
+
+// TimerOptions say when a timer is due: first after Delay, then every Period, counted from
+// the registration without drift. Both are 0, or 1 ms to 10 years, and end at a
+// millisecond; with Period 0 there is one tick.
+type TimerOptions struct {
+	Delay      time.Duration
+	Period     time.Duration
+	Mode       TimerMode
+	CatchUpMax int // with CatchUp, at least 1
+}
+
+func (o TimerOptions) inner() timer.Options {
+	return timer.Options{Delay: o.Delay, Period: o.Period, Mode: timer.Mode(o.Mode), CatchUpMax: o.CatchUpMax}
+}
+
+// Tick is one callback of a timer.
+type Tick struct {
+	Name string
+	// Late is how long ago the tick was due.
+	Late time.Duration
+	// Count is how many ticks fell due since the callback before, this one included.
+	Count uint64
+}
+
+func tickOf(t node.Tick) Tick { return Tick{t.Name, t.Late, t.Count} }
+
+// OnTimer registers the handler of a timer of Actors of the type. Each tick is a turn of
+// the Actor; one callback of a timer runs at a time. An error is logged and counted
+// (Stats.FailedCallbacks), and the timer goes on.
+func OnTimer[A any](t *ActorType[A], name string, h func(c *ActorCall, a *A, tick Tick) error) {
+	t.app.CheckName("timer", t.t.Name, name, t.t.Timers[name] != nil)
+	t.t.Timers[name] = func(c *node.Call, a any, tick node.Tick) error { return h(actorCall(c), a.(*A), tickOf(tick)) }
+}
+
+// StartTimer starts a timer of the Actor, for which its type has a handler. One of that
+// name that runs already is replaced: no tick of it comes any more. An Actor has up to
+// 64. Ticks that fall due while the node's lease is in doubt wait; none comes once the
+// Actor is over here.
+//
+// Kinds: InvalidOperation, no handler or bad options; CapacityExceeded; Unavailable.
+func (c *ActorCall) StartTimer(name string, o TimerOptions) error {
+	return c.inner.StartTimer(name, o.inner())
+}
+
+// StopTimer stops a timer and reports whether there was one. No callback of it starts
+// any more.
+func (c *ActorCall) StopTimer(name string) bool { return c.inner.StopTimer(name) }
+
+// Yielding returns c as a context that gives up the gate while a Request or Do waits: for
+// members of a SpotWide User Spot. Meanwhile the other members, the Spot and its timers
+// have turns; the Actor itself has none before this one is over. What the handler knew of
+// the others' state may have changed after the wait. Elsewhere such a call fails with
+// InvalidOperation before anything is sent.
+func (c *ActorCall) Yielding() context.Context { return c.inner.Yielding() }
+
+// Work is what a handler hands out of its turn's time.
+type Work = node.Work
+
+// The kinds of work, bounded apart from each other on each node.
+const (
+	CPU = node.CPU // computes: as many at once as processors, 4,096 more wait
+	IO  = node.IO  // waits for something outside: 1,024 at once, 8,192 more wait
+)
+
+// Do runs f as work of that kind and returns its result. In a handler the turn goes on
+// when f has ended, and the handler's worker serves other objects meanwhile; with a
+// Yielding context so does the gate. f runs on the same goroutine with ctx. If too much
+// of its kind waits already, f does not run: CapacityExceeded.
+func Do[T any](ctx context.Context, n *Node, w Work, f func(context.Context) (T, error)) (T, error) {
+	var result T
+	err := n.inner.Do(ctx, w, func(ctx context.Context) (err error) {
+		result, err = f(ctx)
+		return err
+	})
+	return result, err
+}
+
+// Generation fences the writes of an object to a database of the game's own: of two
+// writers of one id the one with the larger Generation is the present owner. Object tells
+// incarnations of the id apart, Owner grows when an incarnation changes its node.
+type Generation struct {
+	Object uint64
+	Owner  uint64
+}
+
+// Less reports whether g is before h.
+func (g Generation) Less(h Generation) bool {
+	return g.Object < h.Object || g.Object == h.Object && g.Owner < h.Owner
+}
+
+func generation(c *node.ObjectContext) Generation {
+	ref := c.Ref()
+	return Generation{ref.ObjectGen, ref.OwnerGen}
+}
+
+// Generation returns what fences the Actor's writes to a database of the game's own.
+func (a *ActorContext) Generation() Generation { return generation(a.inner) }
