@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"sync/atomic"
 
 	"github.com/zlnode/zlnode/internal/clock"
@@ -22,9 +21,7 @@ type objectCell struct {
 	box     *mailbox.Mailbox[message]
 	context ObjectContext
 
-	// row is full while a change of the Actor's row is under way, until its outcome is
-	// known. Who fills it owns version and the writes of epoch; see takeRow.
-	row     chan struct{}
+	// Who has taken the row owns version and the writes of epoch; see rowLocks.
 	version store.Version
 	epoch   atomic.Uint64 // of the Store, in which the row was last written; 0: it is not Ready yet
 
@@ -44,7 +41,7 @@ type objectCell struct {
 
 // newCell makes a cell whose messages go to held until it is released.
 func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held *hold) *objectCell {
-	c := &objectCell{node: n, typ: t, ref: ref, version: version, row: make(chan struct{}, 1)}
+	c := &objectCell{node: n, typ: t, ref: ref, version: version}
 	c.context.cell = c
 	limits := mailbox.Limits{Messages: actorQueueMessages, Bytes: actorQueueBytes}
 	if g := n.gateOf(t); g != nil {
@@ -56,20 +53,6 @@ func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held 
 	c.current = held
 	return c
 }
-
-// takeRow waits until no change of the Actor's row is under way and begins one; leaveRow
-// ends it. It reports false if ctx ended first. A change may wait for the Store, so never
-// on an event loop nor with a claim.
-func (c *objectCell) takeRow(ctx context.Context) bool {
-	select {
-	case c.row <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (c *objectCell) leaveRow() { <-c.row }
 
 // become makes next the consumer of what follows. Only the claim's holder may
 // call it.

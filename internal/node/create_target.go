@@ -229,7 +229,7 @@ func (n *Node) replay(ctx context.Context, job creation) (wire.CreateResult, *Er
 // Ready finds it; it is let go only when the Store has said how it ended.
 func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResult, *Error) {
 	if s != nil {
-		s.cell.row <- struct{}{} // nobody else knows it yet
+		s.cell.takeRow(n.life) // nobody else knows it yet, so this does not wait
 		defer s.cell.leaveRow()
 		if !n.admitCell(s.cell) {
 			return wire.CreateResult{}, errCreationRuns

@@ -47,6 +47,7 @@ type Node struct {
 	keeper     *lease.Keeper      // owned by keepLease
 	admitUntil atomic.Int64       // clock.Mono; 0: not now
 	leased     atomic.Int64       // clock.Mono; as admitUntil, but for rows that a new epoch may have lost
+	swept      atomic.Int64       // clock.Mono; when the sweeper last came by
 	leaseOver  atomic.Bool        // this node has given its lease back
 	epoch      store.Epoch        // as the last answer about the lease told it; owned by keepLease
 	reasserted chan uint64        // epochs in which all rows are written again; for keepLease
@@ -73,6 +74,7 @@ type Node struct {
 	running    runningOps
 	deletes    chan struct{} // one place for each Store call that removes an Actor
 	destroys   *limiter      // asked for by peers; most of their time they wait for a turn
+	rows       rowLocks
 	tasks      tasks
 	choosers   choosers
 	counters   counters
@@ -270,6 +272,7 @@ func (n *Node) sweep() {
 			return
 		case <-t.C:
 			now := clock.Now()
+			n.swept.Store(int64(now))
 			n.local.sweep(now)
 			for _, l := range n.links.all() {
 				l.pending.sweep(now)

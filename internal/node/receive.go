@@ -186,7 +186,7 @@ func (l *linkConn) admit(id []byte, ownerGen uint64, m message, owner *buf.Buf) 
 	switch {
 	case l.node.stopping.Load():
 		err = errStopping
-	case !l.node.mayAct(clock.Now()):
+	case !l.node.mayAct(l.node.lately()):
 		err = errNotOwner
 	case !ok:
 		if err = errNotHere; m.kind == msgSend {

@@ -239,7 +239,7 @@ func (n *Node) pushHere(cell *objectCell, m message) *Error {
 	switch {
 	case n.stopping.Load():
 		return errStopping
-	case !n.mayAct(clock.Now()):
+	case !n.mayAct(n.lately()):
 		return errNotOwner
 	}
 	return cell.push(m)

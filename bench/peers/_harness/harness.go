@@ -1,0 +1,105 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Peer is one library as the harness drives it. A nil function is a mode that the
+// library does not have. Payloads must not be modified: most are sharedPayload.
+type Peer struct {
+	Name string
+	// Local starts that many actors in this process. tell gives actor a one message,
+	// of which it calls env.Recv(a, stampOf(payload)); ask waits for an actor's echo.
+	// Both get the number of the goroutine that calls, 0 to *fP-1.
+	Local func(actors int) (tell func(producer, actor int, payload []byte), ask func(asker, actor int, payload []byte) error, stop func())
+	// Spawn starts n actors and returns when all exist. They live until stop.
+	Spawn func(n int) (stop func())
+	// Serve runs the server side in a process of its own until that is ended. It
+	// listens on addr and says by ready what Remote gets as address.
+	Serve func(addr string, ready func(addr string))
+	// Remote connects this process. tell is called by one goroutine; the server counts
+	// its messages with an AckCounter, whose credits go to acked. ask is as in Local.
+	Remote func(addr string, acked func(n, stamp int64)) (tell func(payload []byte), ask func(asker int, payload []byte) error, stop func())
+	// RunRemAsk replaces the ask of Remote if askers must be of the library's own kind:
+	// it runs them until stop is closed and tells done how long each request took.
+	RunRemAsk func(addr string, askers int, stop <-chan struct{}, done func(ns int64))
+}
+
+var (
+	fMode    = flag.String("mode", "tell1", "tell1 tellN tellmany ask askN rask raskN rtell spawn")
+	fSize    = flag.Int("size", 64, "bytes of a payload, 16 at least")
+	fSeconds = flag.Float64("seconds", 3, "how long to measure, after a warm-up")
+	fWindow  = flag.Int("window", 16384, "one-way messages under way at most, 64 at least")
+	fP       = flag.Int("p", 0, "producers or askers; 0: as the mode says")
+	fActors  = flag.Int("actors", 0, "actors of local modes; 0: as the mode says")
+	fN       = flag.Int("n", 50_000, "actors of spawn")
+	fNote    = flag.String("note", "", "appended to the peer's name")
+	fProfile = flag.String("cpuprofile", "", "write a CPU profile of the time measured, of the server to this name and .server")
+)
+
+// modes are how many callers and actors each has.
+var modes = map[string]struct{ callers, actors int }{
+	"tell1": {1, 1}, "tellN": {4, 1}, "tellmany": {4, 1000}, "ask": {1, 1}, "askN": {4, 1},
+	"rask": {1, 1}, "raskN": {4, 1}, "rtell": {1, 1}, "spawn": {1, 1},
+}
+
+// sharedPayload is the payload without a stamp, -size bytes long.
+var sharedPayload []byte
+
+// runMain measures what the flags say and prints one line of RESULT or SKIP, and
+// WARN for each check that failed.
+func runMain(p Peer) {
+	if !flag.Parsed() {
+		flag.Parse() // else the peer did, to look at its own flags first
+	}
+	mode, known := modes[*fMode]
+	if !known || *fSize < 16 || *fWindow < 64 {
+		fmt.Fprintln(os.Stderr, "bad -mode, -size or -window; see -help")
+		os.Exit(2)
+	}
+	if *fP == 0 {
+		*fP = mode.callers
+	}
+	if *fActors == 0 {
+		*fActors = mode.actors
+	}
+	sharedPayload = make([]byte, *fSize)
+	if *fNote != "" {
+		p.Name += "-" + *fNote
+	}
+	if inChild() {
+		serveChild(p)
+		return
+	}
+	switch *fMode {
+	case "tell1", "tellN", "tellmany":
+		measureTell(p)
+	case "ask", "askN":
+		measureAsk(p)
+	case "rask", "raskN":
+		measureRemoteAsk(p)
+	case "rtell":
+		measureRemoteTell(p)
+	case "spawn":
+		measureSpawn(p)
+	}
+}
+
+func skip(p Peer) { fmt.Printf("SKIP %s %s: it has none\n", p.Name, *fMode) }
+
+func warn(p Peer, format string, args ...any) {
+	fmt.Printf("WARN %s %s %d: %s\n", p.Name, *fMode, *fSize, fmt.Sprintf(format, args...))
+}
+
+// end lets a library stop, which may take it long: the process ends anyway.
+func end(stop func()) {
+	done := make(chan struct{})
+	go func() { defer close(done); stop() }()
+	select {
+	case <-done:
+	case <-time.After(3 * time.Second):
+	}
+}

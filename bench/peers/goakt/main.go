@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tochemey/goakt/v3/actor"
+	"github.com/tochemey/goakt/v3/log"
+	"github.com/tochemey/goakt/v3/remote"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// RemoteTell in goakt v3 is one blocking RPC per message; RemoteBatchTell carries many in one RPC.
+var (
+	fBatch = flag.Int("batch", 1, "rtell: messages per RemoteBatchTell (1 = RemoteTell)")
+	fComp  = flag.String("compression", "none", "remote compression: none|zstd (goakt's default is zstd)")
+)
+
+type (
+	msg      = wrapperspb.BytesValue
+	tellMsg  = wrapperspb.BytesValue
+	reqMsg   = wrapperspb.StringValue // request type: goakt actors cannot see "was this an Ask" cheaply
+	helloMsg = wrapperspb.BoolValue
+)
+
+const timeout = 5 * time.Second
+
+var ctx = context.Background()
+
+func system(name, addr string) actor.ActorSystem {
+	opts := []actor.Option{actor.WithLogger(log.DiscardLogger), actor.WithActorInitMaxRetries(1)}
+	if addr != "" {
+		h, p := splitAddr(addr)
+		c := remote.NoCompression
+		if *fComp == "zstd" {
+			c = remote.ZstdCompression
+		}
+		opts = append(opts, actor.WithRemote(remote.NewConfig(h, p, remote.WithCompression(c))))
+	}
+	s, err := actor.NewActorSystem(name, opts...)
+	if err != nil {
+		panic(err)
+	}
+	if err := s.Start(ctx); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+type sink struct{ shard int }
+
+func (*sink) PreStart(*actor.Context) error { return nil }
+func (*sink) PostStop(*actor.Context) error { return nil }
+func (s *sink) Receive(c *actor.ReceiveContext) {
+	switch m := c.Message().(type) {
+	case *msg:
+		env.Recv(s.shard, stampOf(m.Value))
+	case *reqMsg:
+		c.Response(m)
+	}
+}
+
+func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, func()) {
+	s := system("local", "")
+	pids := make([]*actor.PID, actors)
+	for i := range pids {
+		p, err := s.Spawn(ctx, "sink"+strconv.Itoa(i), &sink{shard: i}, actor.WithLongLived())
+		if err != nil {
+			panic(err)
+		}
+		pids[i] = p
+	}
+	str := string(make([]byte, len(sharedPayload)))
+	tell := func(_, a int, pl []byte) { _ = actor.Tell(ctx, pids[a], &msg{Value: pl}) }
+	ask := func(_, a int, pl []byte) error {
+		_, err := actor.Ask(ctx, pids[a], &reqMsg{Value: str}, timeout)
+		return err
+	}
+	return tell, ask, func() {}
+}
+
+func spawn(n int) func() {
+	s := system("spawn", "")
+	var last *actor.PID
+	for i := 0; i < n; i++ {
+		p, err := s.Spawn(ctx, "a"+strconv.Itoa(i), &sink{}, actor.WithLongLived())
+		if err != nil {
+			panic(err)
+		}
+		last = p
+	}
+	_, _ = actor.Ask(ctx, last, &reqMsg{}, timeout)
+	return func() { _ = s }
+}
+
+type echo struct {
+	cnt AckCounter
+	ack func(n, s int64)
+}
+
+func (*echo) PreStart(*actor.Context) error { return nil }
+func (*echo) PostStop(*actor.Context) error { return nil }
+func (e *echo) Receive(c *actor.ReceiveContext) {
+	switch m := c.Message().(type) {
+	case *helloMsg:
+		e.cnt = AckCounter{}
+		to := c.RemoteSender()
+		self := c.Self()
+		ch := make(chan [2]int64, 1024)
+		go func() { // credits leave on their own goroutine: RemoteTell blocks for the RPC
+			for a := range ch {
+				if err := self.RemoteTell(ctx, to, &msg{Value: encAck(a[0], a[1])}); err != nil {
+					fmt.Println("ack:", err)
+				}
+			}
+		}()
+		e.ack = func(n, s int64) { ch <- [2]int64{n, s} }
+	case *msg:
+		if due, n, s := e.cnt.On(m.Value); due && e.ack != nil {
+			e.ack(n, s)
+		}
+	case *reqMsg:
+		c.Response(m)
+	}
+}
+
+func serve(addr string, ready func(string)) {
+	s := system("server", addr)
+	if _, err := s.Spawn(ctx, "echo", &echo{}, actor.WithLongLived()); err != nil {
+		panic(err)
+	}
+	ready(addr)
+	select {}
+}
+
+type client struct{ acked func(int64, int64) }
+
+func (*client) PreStart(*actor.Context) error { return nil }
+func (*client) PostStop(*actor.Context) error { return nil }
+func (k *client) Receive(c *actor.ReceiveContext) {
+	if m, ok := c.Message().(*msg); ok {
+		k.acked(decAck(m.Value))
+	}
+}
+
+func remoteSide(addr string, acked func(int64, int64)) (func([]byte), func(int, []byte) error, func()) {
+	s := system("client", freeAddr())
+	me, err := s.Spawn(ctx, "me", &client{acked: acked}, actor.WithLongLived())
+	if err != nil {
+		panic(err)
+	}
+	h, p := splitAddr(addr)
+	to, err := me.RemoteLookup(ctx, h, p, "echo")
+	if err != nil {
+		panic(err)
+	}
+	if err := me.RemoteTell(ctx, to, &helloMsg{}); err != nil {
+		panic(err)
+	}
+	var buf []proto.Message
+	str := string(make([]byte, len(sharedPayload)))
+	tell := func(pl []byte) {
+		if *fBatch <= 1 {
+			if err := me.RemoteTell(ctx, to, &msg{Value: pl}); err != nil {
+				fmt.Println("tell:", err)
+			}
+			return
+		}
+		if buf = append(buf, &msg{Value: pl}); len(buf) >= *fBatch {
+			if err := me.RemoteBatchTell(ctx, to, buf); err != nil {
+				fmt.Println("tell:", err)
+			}
+			buf = buf[:0]
+		}
+	}
+	ask := func(_ int, pl []byte) error {
+		_, err := me.RemoteAsk(ctx, to, &reqMsg{Value: str}, timeout)
+		return err
+	}
+	return tell, ask, func() {}
+}
+
+func main() {
+	runMain(Peer{Name: "goakt-v3", Local: local, Spawn: spawn, Serve: serve, Remote: remoteSide})
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zlnode/zlnode"
+)
+
+const timeout = 5 * time.Second
+
+var ctx = context.Background()
+
+// sink counts one-way messages, echoes requests.
+type sink struct {
+	shard int
+	cnt   AckCounter
+}
+
+// newSink makes the Actor with the id "sink-<shard>".
+func newSink(c *zlnode.ActorContext) (*sink, error) {
+	shard, err := strconv.Atoi(strings.TrimPrefix(c.ID(), "sink-"))
+	return &sink{shard: shard}, err
+}
+
+// sinks registers the Actors of this side's server.
+func sinks() *zlnode.App {
+	app := zlnode.NewApp()
+	t := zlnode.DefineActor(app, "sink", newSink, zlnode.DisableRelocation)
+	zlnode.OnSendRaw(t, "tell", func(_ *zlnode.ActorCall, s *sink, payload []byte) error {
+		env.Recv(s.shard, stampOf(payload))
+		return nil
+	})
+	zlnode.OnSendRaw(t, "count", func(c *zlnode.ActorCall, s *sink, payload []byte) error {
+		if due, n, stamp := s.cnt.On(payload); due {
+			return c.Node().Actor("credits").SendRaw(c, "credit", encAck(n, stamp))
+		}
+		return nil
+	})
+	zlnode.OnRequestRaw(t, "ask", func(_ *zlnode.ActorCall, _ *sink, payload []byte) ([]byte, error) { return payload, nil })
+	return app
+}
+
+func start(app *zlnode.App, storeURL string) *zlnode.Node {
+	n, err := zlnode.Start(ctx, zlnode.Config{
+		Role: zlnode.RoleServer, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0",
+		StoreURL: storeURL, RequestTimeout: timeout, RecoveryHold: -1,
+	}, app)
+	check(err)
+	return n
+}
+
+func create(n *zlnode.Node, id, stableType string) zlnode.Addr {
+	_, err := n.CreateActor(ctx, zlnode.CreateActor{ID: id, Type: stableType})
+	check(err)
+	return n.Actor(id)
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// send sends one message. A full queue is waited for: it has room for 4,096 messages,
+// which is less than the window.
+func send(to zlnode.Addr, packet string, payload []byte) {
+	for {
+		err := to.SendRaw(ctx, packet, payload)
+		if err == nil {
+			return
+		}
+		if zlnode.KindOf(err) != zlnode.CapacityExceeded {
+			panic(err)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+func request(to zlnode.Addr, payload []byte) error {
+	r, err := to.RequestRaw(ctx, "ask", payload)
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	if len(r.Payload()) != len(payload) {
+		return fmt.Errorf("reply of %d bytes", len(r.Payload()))
+	}
+	return nil
+}
+
+func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, func()) {
+	store, err := zlnode.StartEmbeddedStore("")
+	check(err)
+	n := start(sinks(), store.URL())
+	addrs := make([]zlnode.Addr, actors)
+	for i := range addrs {
+		addrs[i] = create(n, "sink-"+strconv.Itoa(i), "sink")
+	}
+	tell := func(_, a int, pl []byte) { send(addrs[a], "tell", pl) }
+	ask := func(_, a int, pl []byte) error { return request(addrs[a], pl) }
+	return tell, ask, func() { check(n.Shutdown(ctx)); store.Close() }
+}
+
+// spawn creates through a Store in the other process, which so is not in the heap
+// of this one. Callers create at once, as sessions that log in do.
+func spawn(k int) func() {
+	store := startChild()
+	n := start(sinks(), storeURL(store.addr))
+	var wg sync.WaitGroup
+	const callers = 16
+	for c := range callers {
+		wg.Go(func() {
+			for i := c; i < k; i += callers {
+				create(n, "sink-"+strconv.Itoa(i), "sink")
+			}
+		})
+	}
+	wg.Wait()
+	return func() {
+		_ = n.Shutdown(ctx)
+		store.end()
+	}
+}
+
+func storeURL(addr string) string { return "redis://" + addr }
+
+// serve runs the Store, whose address is all that the other side needs to know, and a
+// node with one Actor.
+func serve(addr string, ready func(string)) {
+	_, err := zlnode.StartEmbeddedStore(addr)
+	check(err)
+	if *fMode != "spawn" {
+		create(start(sinks(), storeURL(addr)), "sink-0", "sink")
+	}
+	ready(addr)
+	select {}
+}
+
+// client is what the credits of one-way messages come to, an Actor on the client's
+// node.
+type client struct{}
+
+func remoteSide(addr string, acked func(int64, int64)) (func([]byte), func(int, []byte) error, func()) {
+	app := zlnode.NewApp()
+	t := zlnode.DefineActor(app, "client", func(*zlnode.ActorContext) (*client, error) { return &client{}, nil }, zlnode.DisableRelocation)
+	zlnode.OnSendRaw(t, "credit", func(_ *zlnode.ActorCall, _ *client, payload []byte) error {
+		acked(decAck(payload))
+		return nil
+	})
+	n := start(app, storeURL(addr))
+	check(n.WaitPeers(ctx, 1))
+	create(n, "credits", "client") // on this node: the other does not have the type
+	to := n.Actor("sink-0")
+	if err := request(to, sharedPayload); err != nil {
+		fmt.Fprintln(os.Stderr, "first request:", err)
+	}
+	tell := func(pl []byte) { send(to, "count", pl) }
+	ask := func(_ int, pl []byte) error { return request(to, pl) }
+	return tell, ask, func() { check(n.Shutdown(ctx)) }
+}
+
+func main() {
+	flag.Parse()
+	if *fMode == "rtell" {
+		// What the queue of an Actor on another node has no room for is dropped there,
+		// so senders must bound what is under way: 4,096 messages, 4 MiB.
+		*fWindow = min(*fWindow, 3584, (4<<20)/(*fSize+512))
+	}
+	runMain(Peer{Name: "zlnode", Local: local, Spawn: spawn, Serve: serve, Remote: remoteSide})
+}
