@@ -4,6 +4,7 @@ package zlnode_test
 
 import (
 	"io"
+	"math"
 	"net"
 	"testing"
 
@@ -50,11 +51,16 @@ func TestRawPathsAllocateNothing(t *testing.T) {
 	payload := make([]byte, 64)
 	check := func(name string, f func() error) {
 		t.Helper()
-		n := testing.AllocsPerRun(3000, func() {
-			if err := f(); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-		})
+		// What the nodes do beside, such as renewing leases in the embedded Store, is
+		// counted too; a message's own allocation would be in every try.
+		n := math.Inf(1)
+		for try := 0; try < 5 && n != 0; try++ {
+			n = min(n, testing.AllocsPerRun(1000, func() {
+				if err := f(); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}))
+		}
 		if n != 0 {
 			t.Errorf("%s: %v allocations per message", name, n)
 		}
