@@ -41,6 +41,7 @@ type objectCell struct {
 
 // newCell makes a cell whose messages go to held until it is released.
 func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held *hold) *objectCell {
+	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
 	c := &objectCell{node: n, typ: t, ref: ref, version: version}
 	c.context.cell = c
 	limits := mailbox.Limits{Messages: actorQueueMessages, Bytes: actorQueueBytes}

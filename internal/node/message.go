@@ -23,6 +23,7 @@ const (
 type message struct {
 	kind     messageKind
 	codec    uint8
+	toSpot   bool
 	name     []byte
 	meta     []byte
 	payload  []byte
@@ -30,7 +31,6 @@ type message struct {
 	from     replyTo
 	deadline clock.Mono // clock.Never if the sender set none
 	objGen   uint64     // 0: whatever incarnation is there
-	toSpot   bool
 	session  bindingKey // of session packets
 	credit   credit
 	control  func(*turn)
