@@ -81,7 +81,7 @@ func load(name string, parts ...string) Script {
 	return all[len(all)-1]
 }
 
-var functionText = regexp.MustCompile(`(?ms)^local function (\w+).*?^end\n`)
+var functionText = regexp.MustCompile(`(?m)^(?:--.*\n)*local function (\w+)\((?s:.*?)\nend\n`)
 
 // named is the part without the functions that nothing names: a script makes its
 // functions anew each time it runs.

@@ -41,7 +41,7 @@ if result == CREATED then
 end
 redis.call('DEL', request)
 redis.call('ZREM', reserved, holder .. id)
-book(capacity, holder .. 'reserved:', object, '-1')
+book_slots(capacity, holder .. 'reserved:', object, '-1')
 if kept_until > now then
   kept_until = text(kept_until)
   redis.call('HSET', terminal, 'result', result, 'id', id, 'object_gen', object_gen, 'fail_kind', fail_kind,
@@ -57,7 +57,7 @@ end
 redis.call('HDEL', row, 'deadline', 'hash', 'op_of')
 redis.call('HSET', row, 'state', READY, 'version', version, 'epoch', EPOCH)
 redis.call('ZADD', owned, '0', holder .. id)
-book(capacity, holder .. 'active:', object, '1')
+book_slots(capacity, holder .. 'active:', object, '1')
 local applied = { ARGV[1], 'Applied', EPOCH, '1', text(left), -- as answer_row does, then the whole row
   'state', READY, 'kind', kind, 'type', stable_type,
   'object_gen', object_gen, 'owner_gen', owner_gen, 'version', version, 'mesh', mesh, 'rid', rid, 'owner', owner,

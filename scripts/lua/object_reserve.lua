@@ -51,5 +51,5 @@ add(applied, 'first', message and '0')
 redis.call('HSET', row, unpack(applied, 6))
 redis.call('ZADD', objects, '0', index_of(object, id))
 redis.call('ZADD', reserved, '0', node.holder .. id)
-book(capacity, node.holder .. 'reserved:', object, '1')
+book_slots(capacity, node.holder .. 'reserved:', object, '1')
 return applied

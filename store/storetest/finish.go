@@ -66,6 +66,30 @@ var finishCases = []testCase{
 			w.t.Errorf("reply of %d bytes came back with %d", len(reply), len(t.Reply))
 		}
 	}},
+	{"OperationOfAnotherSourceEndsNothing", func(w *world) {
+		p := w.server("node-a")
+		r := request("player-1", p)
+		a := w.reserve(r, store.Applied)
+		for _, change := range []func(*store.OperationKey){
+			func(k *store.OperationKey) { k.SourceRID = "node-z" },
+			func(k *store.OperationKey) { k.SourceLifecycle++ },
+		} {
+			op := r.Op // of the same id
+			change(&op)
+			if c := w.finish(a, op, store.Created, store.VersionConflict); c.Record.State != store.Creating {
+				w.t.Errorf("it ended the creation: %+v", c.Record)
+			}
+		}
+		w.finish(a, r.Op, store.Created, store.Applied)
+	}},
+	{"OtherIncarnationWithTheSameOperationIsNoRepeat", func(w *world) {
+		p := w.server("node-a")
+		r := request("player-1", p)
+		a := w.reserve(r, store.Applied)
+		w.finish(a, r.Op, store.Created, store.Applied)
+		a.ObjectGen++
+		w.finish(a, r.Op, store.Created, store.GenerationConflict)
+	}},
 	{"AgainIsAlreadyApplied", func(w *world) {
 		p := w.server("node-a")
 		for _, result := range []store.Result{store.Created, store.Rejected, store.Failed} {

@@ -9,7 +9,7 @@ end
 
 -- Books the slots of an object to which no members belong yet, or with n of -1 frees
 -- them. begin is <process>:<reserved or active>: here.
-local function book(capacity, begin, f, n)
+local function book_slots(capacity, begin, f, n)
   if f.kind == ACTOR then
     book_slot(capacity, begin .. 'actors', n)
   else
