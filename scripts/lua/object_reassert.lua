@@ -6,9 +6,9 @@
 --   generation, owner generation, version, mesh, Spot, 'user', 'entry' or '', 'shares' or
 --   '', Spot in the row, Spot of its move
 -- Returns: reason and the row (see answer_row).
--- Invariant: the later version is true. A move of an older epoch is over. A Spot's members
---   stay its members. Another process whose row is taken is told by `freed`. An id that is
---   a node's Entry Spot now is no object.
+-- Invariant: the later incarnation is true, and within one the later version. A move of
+--   an older epoch is over. A Spot's members stay its members. Another process whose row
+--   is taken is told by `freed`. An id that is a node's Entry Spot now is no object.
 -- Idempotency key: operation, in the row.
 
 local K = { spots = {} }

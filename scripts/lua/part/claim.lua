@@ -1,16 +1,20 @@
 -- A claim is a row as its owner knows it.
 
--- Why the row stays and the claim does not replace it; else nothing. Versions order all
--- changes of an id, also across epochs: the later one is true. own has the keys of the
--- object as a Spot, whose members are those of one incarnation.
+-- Why the row stays and the claim does not replace it; else nothing. Of two incarnations
+-- the later one is true, whatever their versions: an earlier one's owner may have asserted
+-- it first. Within one, versions order all changes, also across epochs. own has the keys of
+-- the object as a Spot, whose members are those of one incarnation.
 local function claim_refusal(own, old, old_owner, new, version, owner)
-  local same = old.object_gen == new.object_gen
   if not old.state then
     return nil
+  elseif old.object_gen ~= new.object_gen then
+    if less(new.object_gen, old.object_gen) then
+      return 'GenerationConflict'
+    elseif redis.call('ZCARD', own.members) + redis.call('ZCARD', own.pending) > 0 then
+      return 'NotEmpty'
+    end
   elseif less(version, old.version) then
-    return not same and 'GenerationConflict' or not same_process(old_owner, owner) and 'OwnerConflict' or 'VersionConflict'
-  elseif not same and redis.call('ZCARD', own.members) + redis.call('ZCARD', own.pending) > 0 then
-    return 'NotEmpty'
+    return same_process(old_owner, owner) and 'VersionConflict' or 'OwnerConflict'
   end
 end
 

@@ -189,12 +189,13 @@ func (v view) reassert(r store.Reassert) store.Reason {
 	}
 	if old != nil {
 		switch {
-		case r.Version >= old.Version:
-			if r.ObjectGen != old.ObjectGen && v.occupied(r.ID) {
+		case r.ObjectGen < old.ObjectGen:
+			return store.GenerationConflict
+		case r.ObjectGen > old.ObjectGen:
+			if v.occupied(r.ID) {
 				return store.NotEmpty // they are the earlier incarnation's
 			}
-		case r.ObjectGen != old.ObjectGen:
-			return store.GenerationConflict
+		case r.Version >= old.Version:
 		case old.owner() != owner:
 			return store.OwnerConflict
 		default:
