@@ -251,17 +251,11 @@ func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.
 		Kind: store.Actor, ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
 		Request: s.req.Request, Timeout: remaining(ctx), Op: s.op,
 	}
-	doubt := false
-	for wait := createWaitMin; ; wait = min(2*wait, createWaitMax) {
-		change, err := s.node.store.Reserve(ctx, r)
-		if err == nil {
-			return change, nil
-		}
-		doubt = doubt || errors.Is(err, store.ErrUnknown)
-		if !doubt || !pause(ctx, wait) {
-			return store.Change{}, s.node.storeFailure(ctx, err, s.req.ID)
-		}
+	change, _, err := untilKnown(ctx, createWaitMax, func() (store.Change, error) { return s.node.store.Reserve(ctx, r) })
+	if err != nil {
+		return store.Change{}, s.node.storeFailure(ctx, err, s.req.ID)
 	}
+	return change, nil
 }
 
 // ended is for a reservation whose answer was lost until the target had found and ended

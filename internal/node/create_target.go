@@ -226,7 +226,8 @@ func (n *Node) replay(ctx context.Context, job creation) (wire.CreateResult, *Er
 
 // finish ends the creation in the Store. A created cell is in the object table,
 // with its messages held, before the row can become Ready, so that whoever reads
-// Ready finds it; it is let go only when the Store has said how it ended.
+// Ready finds it; it is let go only when the Store has said how it ended, in the epoch
+// that this node knows.
 func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResult, *Error) {
 	if s != nil {
 		s.cell.takeRow(n.life) // nobody else knows it yet, so this does not wait
@@ -249,19 +250,45 @@ func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResul
 		s != nil && (!change.Found || row.State != store.Ready || row.ObjectGen != job.objGen):
 		err = fail(errkind.Unavailable, opCreate, job.id, "the Store had ended its creation otherwise (%v)", change.Reason)
 	}
+	if s != nil && err == nil {
+		s.cell.version = row.Version
+		s.cell.epoch.Store(uint64(row.Epoch))
+		err = n.confirm(s.cell)
+	}
 	switch {
 	case s == nil:
 	case err != nil:
 		n.drop(s.cell, err)
 	default:
-		s.cell.version = row.Version
-		s.cell.epoch.Store(uint64(row.Epoch))
 		s.cell.box.Seal(&release{cell: s.cell, from: s.held, next: s.cell})
 	}
 	if err != nil {
 		return wire.CreateResult{}, err
 	}
 	return resultOf(&store.Terminal{Result: f.Result, Reply: f.Reply, FailKind: f.FailKind}, row), nil
+}
+
+// confirm is for a created cell whose row is taken: it returns once the row is written in
+// the epoch that this node knows. An answer of an earlier one may come from a primary that
+// is over, whose changes are lost, and the round that would write the row again may have
+// ended before the cell was in the table. A round that begins later finds it there.
+func (n *Node) confirm(c *objectCell) *Error {
+	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
+		known := store.Epoch(n.known.Load())
+		if !c.behind(known) {
+			return nil
+		}
+		switch n.reassertRow(c, known) {
+		case rowIsWritten:
+			return nil
+		case rowIsOver:
+			return fail(errkind.Unavailable, opCreate, c.ref.ID, "it was created in a past of the Store that is lost, and its row cannot be written again")
+		case rowInDoubt, epochIsOver: // a renewal tells of the next one
+		}
+		if !pause(n.life, wait) {
+			return errStopping
+		}
+	}
 }
 
 // fence names a row of this process: an Actor in its Entry Spot.

@@ -80,6 +80,100 @@ func TestALateAskGetsTheResultOfTheCreationThatRuns(t *testing.T) {
 	}
 }
 
+// A Store that forgot a creation's end shows it as Creating: its Actor is here, and the
+// operation has its kept result.
+// req: CR-15
+func TestACreationWhoseActorIsHereIsNotRunAgain(t *testing.T) {
+	op := store.OperationKey{SourceRID: "b", SourceLifecycle: 4, Op: newOpID()}
+	n := storedNode(t, &scripted{
+		read: func(context.Context, string) (store.Authority, bool, error) {
+			return store.Authority{
+				ID: "x", Kind: store.Actor, Type: "journal", State: store.Creating, ObjectGen: 1, Version: 3,
+				RID: "a", OwnerID: "owner", LeaseGen: 5, Create: &store.Creation{Op: op},
+			}, true, nil
+		},
+		finish: func(store.Finish) (store.Change, error) {
+			t.Error("it was ended again")
+			return store.Change{}, store.ErrInvalid
+		},
+		terminal: func(store.OperationKey) (store.Terminal, bool, error) {
+			return store.Terminal{Result: store.Created, ID: "x", ObjectGen: 1, Reply: []byte("welcome")}, true, nil
+		},
+	})
+	typ := journalType(&journal{})
+	typ.Factory = func(*ObjectContext) (any, error) {
+		t.Error("the factory ran again")
+		return 1, nil
+	}
+	n.app = &App{Actors: map[string]*ObjectType{"journal": typ}}
+	c := n.ready("x", &journal{})
+	r, err := n.runCreation(creation{op: op, id: "x", typ: "journal", objGen: 1, version: 3, deadline: clock.Never, waits: true})
+	if err != nil || r.Outcome != wire.OutcomeCreated || string(r.Reply) != "welcome" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if now, _ := n.actors.Load("x"); now != c || c.gone.Load() {
+		t.Error("the actor is not the same")
+	}
+}
+
+// A primary that is over answers when this node has ended its round for the next epoch:
+// the Actor opens when its row is written there, and not at all if that is another's.
+// req: FO-18
+func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		asked, answer := make(chan store.Reassert), make(chan store.Reason)
+		n := storedNode(t, &scripted{
+			finish: func(f store.Finish) (store.Change, error) {
+				return store.Change{Reason: store.Applied, Found: true, Epoch: 1, Record: store.Authority{
+					ID: f.ID, State: store.Ready, ObjectGen: f.ObjectGen, Version: 2, Epoch: 1,
+				}}, nil
+			},
+			reassert: func(r store.Reassert) (store.Change, error) {
+				asked <- r
+				return store.Change{Reason: <-answer, Found: true, Record: store.Authority{Version: 7}}, nil
+			},
+		})
+		n.known.Store(2)
+		j := &journal{}
+		held := &hold{node: n}
+		c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1, OwnerGen: 1}, 1, held)
+		ended := make(chan *Error, 1)
+		n.tasks.Go(func() {
+			_, err := n.finish(creation{id: "x", objGen: 1, version: 1}, &staged{c, held}, store.Finish{Result: store.Created})
+			ended <- err
+		})
+		if err := c.push(note(1)); err != nil {
+			t.Fatal(err)
+		}
+		if r := await(t, "the re-assertion", asked); r.Epoch != 2 || r.Version != 2 {
+			t.Errorf("written again: %+v", r)
+		}
+		answer <- store.EpochChanged // the third
+		n.known.Store(3)
+		for r := await(t, "the next one", asked); r.Epoch != 3; r = await(t, "the next one", asked) {
+			answer <- store.EpochChanged
+		}
+		if len(ended) > 0 {
+			t.Error("the creation ended by an answer of an epoch that is over")
+		}
+		if taken {
+			answer <- store.OwnerConflict
+			if err := await(t, "the end", ended); err == nil || err.Kind != errkind.Unavailable || n.knows("x") {
+				t.Errorf("another's row: %v, here %v", err, n.knows("x"))
+			}
+			continue
+		}
+		answer <- store.Applied
+		if err := await(t, "the end", ended); err != nil || c.version != 7 || c.behind(3) {
+			t.Errorf("%v, version %d, behind %v", err, c.version, c.behind(3))
+		}
+		barrier(t, c)
+		if len(j.all) != 1 {
+			t.Errorf("%d of what was held came", len(j.all))
+		}
+	}
+}
+
 // req: CR-15
 func TestWhoWaitsForACreationThatRunsWaitsToItsOwnDeadline(t *testing.T) {
 	n := storedNode(t, &scripted{})

@@ -41,22 +41,32 @@ func (n *Node) acquireLease(ctx context.Context) error {
 	}
 }
 
-// keepLease renews until the node's life ends or the lease is lost.
+// keepLease renews until the node's life ends or the lease is lost. Each event is taken
+// at the time of its end, and what follows from it is published before the next one: a
+// renewal may take so long that another is due at once.
 func (n *Node) keepLease() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	due := false // a renewal
 	for event := lease.Event(lease.Tick{}); ; {
 		n.keeper.Step(clock.Now(), event)
-		if lost := n.obeyKeeper(); lost {
-			return
-		}
 		n.publishAdmission()
 		if n.leaseOver.Load() { // looked at after the store, as halt sets it before
-			n.admitUntil.Store(0)
-			n.leased.Store(0)
+			n.stopActing()
 			return
 		}
-		at, _ := n.keeper.NextDeadline() // armed: every renewal has ended
+		for _, e := range n.keeper.Effects(nil) {
+			switch e {
+			case lease.Renew:
+				due = true
+			case lease.Reassert:
+				n.beginReassertion(store.Epoch(n.keeper.Epoch()))
+			case lease.Lost:
+				n.leaseLost()
+				return
+			}
+		}
+		at, _ := n.keeper.NextDeadline() // in the past if a renewal is due
 		timer.Reset(max(at.Sub(clock.Now()), 0))
 		select {
 		case <-n.life.Done():
@@ -65,39 +75,29 @@ func (n *Node) keepLease() {
 			event = lease.Reasserted{Epoch: epoch}
 		case <-timer.C:
 			event = lease.Tick{}
-		}
-	}
-}
-
-// obeyKeeper does what the lease's core has decided, until nothing is left.
-func (n *Node) obeyKeeper() (lost bool) {
-	var effects []lease.Effect
-	for {
-		if effects = n.keeper.Effects(effects[:0]); len(effects) == 0 {
-			return false
-		}
-		for _, e := range effects {
-			switch e {
-			case lease.Renew:
-				n.keeper.Step(clock.Now(), n.renewLease())
-			case lease.Reassert:
-				n.beginReassertion(store.Epoch(n.keeper.Epoch()))
-			case lease.Lost:
-				n.leaseLost()
-				return true
+			if due {
+				event, due = n.renewLease(), false
 			}
 		}
 	}
 }
 
-// publishAdmission lets the rest of the node know until when it may act.
+// publishAdmission lets the rest of the node know until when it may act, and in which
+// epoch: before the round for that one begins, see known.
 func (n *Node) publishAdmission() {
 	admit, leased := n.keeper.AdmitUntil(), n.keeper.LeasedUntil()
 	if n.unread {
 		admit, leased = 0, 0
 	}
+	n.known.Store(n.keeper.Epoch())
 	n.admitUntil.Store(int64(admit))
 	n.leased.Store(int64(leased))
+}
+
+// stopActing takes back what publishAdmission has let the node know.
+func (n *Node) stopActing() {
+	n.admitUntil.Store(0)
+	n.leased.Store(0)
 }
 
 func (n *Node) renewLease() lease.Event {
@@ -127,8 +127,7 @@ func (n *Node) renewLease() lease.Event {
 
 // leaseLost ends this process's right to act, for good.
 func (n *Node) leaseLost() {
-	n.admitUntil.Store(0)
-	n.leased.Store(0)
+	n.stopActing()
 	n.failed(fail(errkind.Unavailable, "run", n.cfg.RID, "its owner lease is lost: it belongs to another process, or the Store lost it; stop this process"))
 }
 

@@ -50,6 +50,7 @@ type Node struct {
 	swept      atomic.Int64       // clock.Mono; when the sweeper last came by
 	leaseOver  atomic.Bool        // this node has given its lease back
 	epoch      store.Epoch        // as the last answer about the lease told it; owned by keepLease
+	known      atomic.Uint64      // the epoch for which a re-assertion has begun; an answer of one before it opens nothing
 	reasserted chan uint64        // epochs in which all rows are written again; for keepLease
 	endRound   context.CancelFunc // of the re-assertion for the epoch before; owned by keepLease
 	freed      uint64             // the lease's count of rows freed by hand, all of them dropped here; owned by keepLease

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -172,24 +173,45 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 func (n *Node) deleteRow(cell *objectCell, op store.OpID) (kept bool, _ *Error) {
 	id := cell.ref.ID
 	fence := n.fence(id, store.ObjectGen(cell.ref.ObjectGen), cell.version)
-	doubt := false
-	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
+	change, doubt, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
 		n.deletes <- struct{}{} // each holder leaves within storeCallMax
-		change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Delete(ctx, fence, op) })
-		<-n.deletes
+		defer func() { <-n.deletes }()
+		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Delete(ctx, fence, op) })
+	})
+	switch {
+	case doubt && n.life.Err() != nil:
+		return false, errStopping.of(opDestroy, id)
+	case err != nil:
+		return !doubt, fromStore(err, opDestroy, id)
+	case deleted(change.Reason):
+		return false, nil
+	}
+	return n.owns(&change.Record), fail(errkind.Unavailable, opDestroy, id, "the Store refused it: %v", change.Reason)
+}
+
+// unreadable reports whether the Store answered that it has a row which no zlnode writes;
+// an answer that was another call's tells nothing.
+func unreadable(err error) bool {
+	return errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrUnknown)
+}
+
+// untilKnown repeats one operation of the Store until it has answered: once an answer was
+// lost, that try may be applied yet, of which a later one that did not reach the Store, or
+// came while the lease was not renewed, says nothing. doubt says that one may be applied
+// yet, as ctx ended first or the row is unreadable.
+func untilKnown(ctx context.Context, waitMax time.Duration, try func() (store.Change, error)) (change store.Change, doubt bool, err error) {
+	for wait := createWaitMin; ; wait = min(2*wait, waitMax) {
+		change, err = try()
 		switch {
-		case err == nil && deleted(change.Reason):
-			return false, nil
-		case err == nil:
-			own := change.Found && change.Record.OwnerID == fence.OwnerID && change.Record.LeaseGen == fence.LeaseGen
-			return own, fail(errkind.Unavailable, opDestroy, id, "the Store refused it: %v", change.Reason)
+		case err == nil && !(doubt && change.Reason == store.LeaseExpired):
+			return change, false, nil
 		case errors.Is(err, store.ErrUnknown):
 			doubt = true
-		case !doubt:
-			return true, fromStore(err, opDestroy, id)
+		case unreadable(err):
+			return change, doubt, err
 		}
-		if !pause(n.life, wait) {
-			return false, errStopping.of(opDestroy, id)
+		if !doubt || !pause(ctx, wait) {
+			return change, doubt, err
 		}
 	}
 }

@@ -29,17 +29,18 @@ func (n *Node) heardFreed(r *store.LeaseResult) {
 		n.freed = r.Freed
 		return
 	}
-	n.admitUntil.Store(0) // nothing runs before the rows were read again
-	n.leased.Store(0)
-	if n.unread = !n.dropFreed(); !n.unread {
+	n.stopActing() // nothing runs before the rows were read again
+	if n.unread = !n.dropFreed(store.Epoch(n.keeper.Epoch())); !n.unread {
 		n.freed = r.Freed
 	}
 }
 
 // dropFreed ends the Actors whose rows are gone or another's, within the time of a
 // renewal. It reports whether it could read all it had to; each that it drops is one
-// less for the next try.
-func (n *Node) dropFreed() bool {
+// less for the next try. While a row has yet to be written again in the epoch, it may be
+// lost: only what others have written in it is taken from this node then, and the
+// re-assertion decides about a row that is not there or is of an earlier epoch.
+func (n *Node) dropFreed(epoch store.Epoch) bool {
 	ctx, cancel := context.WithTimeout(n.life, n.cfg.Lease.Timeout)
 	defer cancel()
 	owned, err := n.held(ctx, store.HeldOwned)
@@ -48,10 +49,12 @@ func (n *Node) dropFreed() bool {
 		return false
 	}
 	return n.eachActor(ctx, func(c *objectCell) bool { return !owned[c.ref.ID] }, func(c *objectCell) bool {
+		behind := c.behind(epoch) // before the read: a row that is written after it is not missed
 		row, found, err := n.readRow(ctx, c.ref.ID)
 		switch {
-		case err != nil && !errors.Is(err, store.ErrCorrupt):
+		case err != nil && !unreadable(err):
 			return false
+		case err == nil && behind && (!found || row.Epoch < epoch):
 		case err != nil, !found, !n.owns(&row), uint64(row.ObjectGen) != c.ref.ObjectGen:
 			n.drop(c, errGone)
 		}
@@ -205,19 +208,16 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: c.version,
 		Mesh: c.ref.Mesh, SpotID: n.entryID,
 	}
-	var change store.Change
-	err := store.ErrUnknown
-	for wait := createWaitMin; errors.Is(err, store.ErrUnknown); wait = min(2*wait, settleWaitMax) {
-		// A try whose answer was lost may be applied yet, so the row is left alone until
-		// the same operation is answered: a Destroy would be undone by it.
-		change, err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reassert(ctx, r) })
-		if errors.Is(err, store.ErrUnknown) && (n.over() || !pause(n.life, wait)) {
-			return rowInDoubt
-		}
-	}
+	// While a try may be applied yet, the row is not let go: a Destroy would be undone by it.
+	change, _, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
+		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reassert(ctx, r) })
+	})
 	switch {
 	case errors.Is(err, store.ErrInvalid):
 		n.log.Error().Err(err).Str("actor", c.ref.ID).Msg("an actor ends, as its row cannot be written again; this is a bug of zlnode")
+		return rowIsOver
+	case unreadable(err):
+		n.log.Error().Err(err).Str("actor", c.ref.ID).Msg("an actor ends, as its row in the Store is unreadable; repair or remove the row")
 		return rowIsOver
 	case err != nil:
 		return rowInDoubt
@@ -266,7 +266,7 @@ func (n *Node) deleteUnknown() bool {
 			})
 			all = all && (err != nil || change.Reason != store.LeaseExpired)
 		}
-		all = all && (err == nil || errors.Is(err, store.ErrCorrupt))
+		all = all && (err == nil || unreadable(err))
 	}
 	return all
 }

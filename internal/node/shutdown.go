@@ -135,8 +135,7 @@ func (n *Node) halt(ctx context.Context) error {
 	var errs []error
 	if n.store != nil && n.lease.Gen != 0 {
 		n.leaseOver.Store(true)
-		n.admitUntil.Store(0)
-		n.leased.Store(0)
+		n.stopActing()
 		if _, err := n.store.ReleaseLease(ctx, n.lease); err != nil {
 			errs = append(errs, fromStore(err, "release lease", n.cfg.RID))
 		}

@@ -61,36 +61,37 @@ func newLimiter(running, waiting int) *limiter {
 // enter takes a slot, waiting up to the deadline. leave must follow unless it
 // returns an error.
 func (l *limiter) enter(ctx context.Context, deadline clock.Mono) *Error {
-	if l.inside.Add(1) > l.most {
-		l.inside.Add(-1)
-		return &Error{Kind: errkind.CapacityExceeded, Text: "too much of this kind runs and waits at the node"}
-	}
-	ctx, cancel := context.WithDeadline(ctx, deadline.Time())
-	defer cancel()
-	select {
-	case l.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		l.inside.Add(-1)
-		return fromContext(ctx, "", "")
-	}
+	return l.wait(ctx, l.slots, nil, deadline)
 }
 
 // follow waits until done, up to the deadline, as one of those that wait: for work that
 // is inside already.
 func (l *limiter) follow(ctx context.Context, done <-chan struct{}, deadline clock.Mono) *Error {
-	defer l.inside.Add(-1)
-	if l.inside.Add(1) > l.most {
-		return &Error{Kind: errkind.CapacityExceeded, Text: "too much of this kind runs and waits at the node"}
+	err := l.wait(ctx, nil, done, deadline)
+	if err == nil {
+		l.inside.Add(-1)
 	}
-	ctx, cancel := context.WithDeadline(ctx, deadline.Time())
-	defer cancel()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fromContext(ctx, "", "")
+	return err
+}
+
+// wait is inside from its begin on, and stays so unless it returns an error. It ends with
+// a slot or when done, whichever is not nil.
+func (l *limiter) wait(ctx context.Context, slots chan<- struct{}, done <-chan struct{}, deadline clock.Mono) *Error {
+	err := &Error{Kind: errkind.CapacityExceeded, Text: "too much of this kind runs and waits at the node"}
+	if l.inside.Add(1) <= l.most {
+		ctx, cancel := context.WithDeadline(ctx, deadline.Time())
+		defer cancel()
+		select {
+		case slots <- struct{}{}:
+			return nil
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			err = fromContext(ctx, "", "")
+		}
 	}
+	l.inside.Add(-1)
+	return err
 }
 
 func (l *limiter) leave() {
