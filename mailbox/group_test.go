@@ -111,7 +111,7 @@ func TestAMailboxJoinsAndLeavesUnderLoad(t *testing.T) {
 		}
 		inside.Store(false)
 		left.Done()
-	}}, Limits{Messages: each})
+	}}, Limits{Messages: each, Bytes: 1 << 30})
 	next, member := 0, false
 	moves := New(p, &funcs[int]{consume: func(c *Claim[int], v int) {
 		if v != next {
@@ -131,7 +131,7 @@ func TestAMailboxJoinsAndLeavesUnderLoad(t *testing.T) {
 			}
 		}
 		left.Done()
-	}}, Limits{Messages: each})
+	}}, Limits{Messages: each, Bytes: 1 << 30})
 	var producers sync.WaitGroup
 	producers.Go(func() {
 		for v := range each {
