@@ -25,6 +25,7 @@ type Group struct {
 func NewGroup(p *Pool) *Group {
 	g := new(Group)
 	g.members.init(p, runReady{}, Limits{})
+	g.members.lends = true
 	return g
 }
 
@@ -61,7 +62,7 @@ func (c *Claim[T]) Join(g *Group) {
 // a mailbox in a group.
 //
 // It returns false and does not run f if the pool has as many turns in a Yield as it
-// may, or is being closed.
+// may, or is being closed, or if the turn has called Join.
 func (c *Claim[T]) Yield(f func()) bool { return c.yield(f, false) }
 
 // YieldAll is a Yield that gives up this mailbox's claim too: its own next messages run
@@ -73,8 +74,8 @@ func (c *Claim[T]) yield(f func(), all bool) bool {
 	w, m := c.held(), c.m
 	g := m.gate.group
 	invariant.Check(g != nil, "mailbox: Yield of a mailbox in no group")
-	all = all || w.left == &m.gate // the claim is given up already
-	if !w.pool.beginYield() {
+	all = all || w.left == &m.gate                           // the claim is given up already
+	if w.over && w.left != &m.gate || !w.pool.beginYield() { // over: by a Join, whose gate it has yet to get
 		return false
 	}
 	defer w.pool.endYield()
@@ -85,14 +86,16 @@ func (c *Claim[T]) yield(f func(), all bool) bool {
 	w.pool.lend(w)
 	defer func() { // also if f panics
 		w.pool.regain(w)
-		entered := g.enter(w)
+		if !g.enter(w) {
+			w.over, w.lost = true, [2]*gate{&g.members.gate}
+			if all {
+				w.lost[1] = &m.gate
+			}
+			runtime.Goexit()
+		}
 		if all { // another turn may hold the claim, in a Yield
 			w.left, w.over, w.holder = &m.gate, true, c.w
 			c.w = w
-		}
-		if !entered {
-			w.leftGroup, w.over = &g.members.gate, true
-			runtime.Goexit()
 		}
 	}()
 	f()

@@ -364,3 +364,66 @@ func TestAYieldThatOutlastsCloseEnds(t *testing.T) {
 	close(leave)
 	closePool(t, p)
 }
+
+// Turns that yield while others of their group come and go lose and double nothing.
+func TestYieldsUnderLoadLoseNothing(t *testing.T) {
+	const members, each = 8, 5000
+	p := startPool(t, Config{Workers: 2})
+	g := NewGroup(p)
+	var left sync.WaitGroup
+	left.Add(members * each)
+	ms := make([]*Mailbox[int], members)
+	for i := range ms {
+		next := 0
+		ms[i] = NewIn(g, &funcs[int]{consume: func(c *Claim[int], v int) {
+			if v != next {
+				t.Errorf("got %d, want %d", v, next)
+			}
+			if next++; v%4 == 0 {
+				c.Yield(runtime.Gosched)
+			}
+			left.Done()
+		}}, Limits{Messages: each, Bytes: 1 << 30})
+	}
+	for v := range each {
+		for _, m := range ms {
+			mustPush(t, m, v)
+		}
+		if v%16 == 0 {
+			runtime.Gosched()
+		}
+	}
+	left.Wait()
+}
+
+// A turn that has joined another group cannot give up a gate that it has yet to get; and
+// what follows a Join in Begin runs behind the new gate.
+func TestAJoinIsOfTheNextTurn(t *testing.T) {
+	p := startPool(t, Config{})
+	g := NewGroup(p)
+	yielded, second := make(chan bool, 1), make(chan struct{})
+	m := New(p, &funcs[int]{consume: func(c *Claim[int], v int) {
+		if v == 1 {
+			c.Join(g)
+			yielded <- c.Yield(func() {})
+			return
+		}
+		close(second)
+	}}, Limits{})
+	mustPush(t, m, 1)
+	if wait(t, yielded, "the first turn") {
+		t.Error("it gave up the gate of a group whose turn it is not")
+	}
+	started, leave := make(chan struct{}), make(chan struct{})
+	other := NewIn(g, &funcs[int]{consume: func(*Claim[int], int) { close(started); <-leave }}, Limits{})
+	mustPush(t, other, 0)
+	wait(t, started, "the group's turn")
+	mustPush(t, m, 2)
+	select {
+	case <-second:
+		t.Error("it runs while another of its group does")
+	default:
+	}
+	close(leave)
+	wait(t, second, "the second turn")
+}

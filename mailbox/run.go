@@ -47,6 +47,11 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		if m.fresh {
 			m.fresh = false
 			m.consumer.Begin(c)
+			if w.over { // it has joined another group
+				used.flush(m.nodes)
+				m.back(w)
+				return true
+			}
 			continue // Begin may have named another consumer, and a seal may have come
 		}
 		if l := m.lane.Load(); l != nil {
@@ -75,6 +80,9 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		used.add(n, m.nodes)
 		if cost == costMarker {
 			continue
+		}
+		if m.lends {
+			used.flush(m.nodes) // what follows n may be consumed by another worker
 		}
 		turn = cost
 		m.consumer.Consume(c, v)
@@ -108,8 +116,7 @@ func (m *Mailbox[T]) back(w *worker) {
 		m.claim.w = w.holder
 		w.left, w.holder = nil, nil
 		return
-	case w.leftGroup: // and this one too
-		w.leftGroup = nil
+	case w.lost[0], w.lost[1]: // and never came back, as the pool was closed
 		return
 	}
 	m.claim.w = nil

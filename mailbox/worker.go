@@ -32,12 +32,13 @@ type worker struct {
 	blocking  int  // depth of Claim.Blocking
 	over      bool // the claim must end after this turn
 	// What becomes of claims at their end, if the turn had a Yield: see back.
-	heir            *reentry
-	left, leftGroup *gate
-	holder          *worker // of left's claim
-	takes           uint
-	turns           uint64
-	slice           slice
+	heir   *reentry
+	left   *gate
+	holder *worker  // of left's claim
+	lost   [2]*gate // this worker ends
+	takes  uint
+	turns  uint64
+	slice  slice
 }
 
 const noPlace = -1
