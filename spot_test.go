@@ -115,6 +115,9 @@ func (h *hall) OnClosing(c *zlnode.SpotCall, reason zlnode.ClosingReason) error 
 	if h.hangs != nil {
 		<-h.hangs
 	}
+	if _, found, err := c.Node().FindActor(c, "s"); found && err == nil {
+		h.notes <- "its actors are there"
+	}
 	if reason == zlnode.HostShutdown {
 		h.notes <- "closing"
 	}
@@ -155,7 +158,7 @@ func TestAnEntrySpotIsInitializedFirstAndClosedLast(t *testing.T) {
 		for s := range h.notes {
 			got = append(got, s)
 		}
-		if want := []string{"initialize entry", "turn", "closing"}; !slices.Equal(got, want) {
+		if want := []string{"initialize entry", "turn", "its actors are there", "closing"}; !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})

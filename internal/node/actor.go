@@ -173,7 +173,14 @@ func (r *release) Begin(claim *mailbox.Claim[message]) {
 	r.cell.become(claim, r.next)
 	held := r.from.held
 	r.from.held = nil
-	for _, m := range held {
+	defer func() { // a handler that ends its goroutine leaves some
+		for i := range held {
+			held[i].refuse(r.cell.node, errTurnEnded)
+		}
+	}()
+	for len(held) > 0 {
+		m := held[0]
+		held = held[1:]
 		r.cell.current.Consume(claim, m)
 	}
 }
@@ -219,7 +226,8 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 		h.held = nil
 	}
 	e.cell.fenceTimers()
-	e.cell.binding, e.cell.instance = binding{}, nil
+	e.cell.bind(binding{})
+	e.cell.instance = nil
 }
 
 // Consume implements mailbox.Consumer.

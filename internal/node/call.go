@@ -110,12 +110,14 @@ func (a *objectCell) told(what string, err *Error) {
 // run is the object's turn for one application message.
 func (a *objectCell) run(claim *mailbox.Claim[message], m message) {
 	answered := false
+	c := a.begin(claim, m)
 	defer func() {
 		if !answered { // the handler ended its goroutine
+			a.told(string(m.name), errTurnEnded)
+			c.over()
 			m.refuse(a.node, errTurnEnded)
 		}
 	}()
-	c := a.begin(claim, m)
 	var r Reply
 	var err *Error
 	switch m.kind {

@@ -40,7 +40,7 @@ func (n *Node) openSpot(ctx context.Context, typ *ObjectType, ref ActorRef) (*ob
 	if err == nil {
 		c.box.Seal(&release{cell: c, from: held, next: c})
 		if typ.OnInitialize != nil {
-			err = c.await(ctx, "OnInitialize", func(call *Call) error { return typ.OnInitialize(call, c.instance) })
+			err = c.await(ctx, c.lifecycle, "OnInitialize", func(call *Call) error { return typ.OnInitialize(call, c.instance) })
 		}
 	}
 	if err != nil {
@@ -58,7 +58,11 @@ func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReaso
 	if typ.OnClosing == nil {
 		return nil
 	}
-	err := c.await(ctx, "OnClosing", func(call *Call) error { return typ.OnClosing(call, c.instance, reason) })
+	// Behind all that was accepted, and its timers are over.
+	err := c.await(ctx, c.ended, "OnClosing", func(call *Call) error {
+		c.fenceTimers()
+		return typ.OnClosing(call, c.instance, reason)
+	})
 	if err != nil {
 		return err.of("close", c.ref.ID)
 	}
@@ -80,11 +84,11 @@ func (n *Node) closeSpots(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// await runs a lifecycle callback in the object's turn, under ctx's deadline, and waits
-// for its end. Past the deadline nobody waits for it any more.
-func (a *objectCell) await(ctx context.Context, what string, f func(*Call) error) *Error {
+// await runs a callback in the object's turn, which queue finds for it, under ctx's
+// deadline, and waits for its end. Past the deadline nobody waits for it any more.
+func (a *objectCell) await(ctx context.Context, queue func(func(*turn)), what string, f func(*Call) error) *Error {
 	ended := make(chan *Error, 1)
-	a.lifecycle(func(t *turn) {
+	queue(func(t *turn) {
 		if t.refused != nil {
 			ended <- t.refused
 			return

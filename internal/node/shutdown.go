@@ -47,11 +47,12 @@ func (n *Node) shutdown(ctx context.Context) error {
 		closeSession(s.conn, session.ServerDrain, "")
 		return true
 	})
+	n.drainActors(ctx)
+	errs = append(errs, n.closeSpots(ctx))
 	if n.store != nil {
 		errs = append(errs, n.removeActors(ctx))
 	}
 	n.lastTurns(ctx)
-	errs = append(errs, n.closeSpots(ctx))
 	errs = append(errs, n.halt(ctx))
 	if err := errors.Join(errs...); err != nil {
 		return &Error{Kind: KindOf(err), Op: "shut down", Object: n.cfg.RID, Text: "not all could be ended in order", Err: err}
@@ -93,6 +94,26 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 func waitFor(ctx context.Context, done func() bool) {
 	for !done() && pause(ctx, idlePoll) {
 	}
+}
+
+// drainActors waits until the Actors have worked off what they had accepted, as a Spot is
+// closed behind that and while its members are valid (CL-02); for half of the time at
+// most, so that a handler that hangs does not take it all.
+func (n *Node) drainActors(ctx context.Context) {
+	if n.entry == nil && len(n.app.Spots) == 0 {
+		return
+	}
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
+	var left atomic.Int64
+	n.actors.Range(func(_ string, c *objectCell) bool {
+		if c.typ.Kind == store.Actor {
+			left.Add(1)
+			c.ended(func(*turn) { left.Add(-1) })
+		}
+		return true
+	})
+	waitFor(ctx, func() bool { return left.Load() == 0 })
 }
 
 // removeActors ends all of the node's Actors at once, each after what it had

@@ -34,6 +34,9 @@ type Tick struct {
 func (c *Call) StartTimer(name string, o timer.Options) error {
 	mustBeInTurn(c.cell != nil)
 	a := c.cell
+	if c.gate == nil {
+		return fail(errkind.InvalidOperation, opStartTimer, a.ref.ID, "the turn has given up its gate; start timers before or after")
+	}
 	if a.typ.Timers[name] == nil {
 		return fail(errkind.InvalidOperation, opStartTimer, a.ref.ID, "type %q has no timer handler %q", a.typ.Name, name)
 	}
@@ -49,11 +52,11 @@ func (c *Call) StartTimer(name string, o timer.Options) error {
 }
 
 // StopTimer ends the timer of that name and reports whether there was one. No callback
-// of it starts any more.
+// of it starts any more. While the turn has given up its gate it does nothing.
 func (c *Call) StopTimer(name string) bool {
 	mustBeInTurn(c.cell != nil)
 	a := c.cell
-	if a.timers == nil || !a.timers.set.Cancel(name) {
+	if c.gate == nil || a.timers == nil || !a.timers.set.Cancel(name) {
 		return false
 	}
 	a.armTimers()
@@ -62,7 +65,9 @@ func (c *Call) StopTimer(name string) bool {
 
 // armTimers has the node's scheduler fire when the object's next timer is due.
 func (a *objectCell) armTimers() {
-	if at, any := a.timers.set.Next(); any {
+	if len(a.timers.held) > 0 {
+		a.node.timers.Arm(&a.timers.entry, a.node.timerNow().Add(timerRetry))
+	} else if at, any := a.timers.set.Next(); any {
 		a.node.timers.Arm(&a.timers.entry, at)
 	} else {
 		a.node.timers.Disarm(&a.timers.entry)
@@ -100,16 +105,13 @@ func (a *objectCell) tick(t *turn, tick timer.Tick) {
 	if t.refused != nil || a.gone.Load() {
 		return
 	}
+	defer a.armTimers() // also if the handler ends its goroutine
 	if !a.node.mayAct(clock.Now()) {
 		a.timers.held = append(a.timers.held, tick)
-		a.node.timers.Arm(&a.timers.entry, a.node.timerNow().Add(timerRetry))
 		return
 	}
 	if a.timers.set.Started(tick.Name, tick.Generation) {
-		defer func() { // also if the handler ends its goroutine
-			a.timers.set.Ended(a.node.timerNow(), tick.Name, tick.Generation)
-			a.armTimers()
-		}()
+		defer func() { a.timers.set.Ended(a.node.timerNow(), tick.Name, tick.Generation) }()
 		h := a.typ.Timers[tick.Name]
 		told := Tick{tick.Name, a.node.timerNow().Sub(tick.Scheduled), tick.Count}
 		_ = a.callback(t.claim, "timer "+tick.Name, clock.Never, func(c *Call) error { return h(c, a.instance, told) })
