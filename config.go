@@ -58,6 +58,11 @@ type Config struct {
 	StoreURL string
 	// Namespace separates worlds that share a Redis. Default "default".
 	Namespace string
+	// WaitReplicas is how many replicas of the Redis must have confirmed a change before
+	// it counts, so that a failover to one of them loses nothing that was answered. With
+	// fewer of them nothing is created or renewed: without its replicas nobody stays
+	// owner. Default 0: none. Not with a Cluster nor the embedded store.
+	WaitReplicas int
 	// RecoveryHold is how long nothing new is created in a namespace that was found
 	// empty, or after Redis failed over or restarted: until then, nodes may act whose
 	// leases and rows the Store has lost. A node that could not write its rows again by
@@ -140,7 +145,7 @@ func (c Config) internal() node.Config {
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
-		RecoveryHold: c.RecoveryHold, StoreFailureGrace: c.StoreFailureGrace,
+		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace,
 		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,

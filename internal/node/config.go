@@ -33,6 +33,7 @@ type Config struct {
 
 	StoreURL     string
 	Namespace    string
+	WaitReplicas int           // of the Store that must have a change before its call returns
 	RecoveryHold time.Duration // 0: lease TTL and margin; < 0: none; it is also Lease.Hold
 	// StoreFailureGrace is how long the last node list is used without a newer one.
 	StoreFailureGrace time.Duration

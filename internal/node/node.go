@@ -141,6 +141,7 @@ func (n *Node) start(ctx context.Context) error {
 	if n.cfg.StoreURL != "" {
 		st, err := redislua.Open(ctx, redislua.Options{
 			URL: n.cfg.StoreURL, Namespace: n.cfg.Namespace, RecoveryHold: n.cfg.RecoveryHold,
+			WaitReplicas: n.cfg.WaitReplicas,
 		})
 		if err != nil {
 			return fromStore(err, "start", n.cfg.RID)
