@@ -164,6 +164,55 @@ func TestAnEntrySpotIsInitializedFirstAndClosedLast(t *testing.T) {
 	})
 }
 
+// req: CL-02
+func TestAnEntrySpotIsClosedBehindWhatItsActorsHadAccepted(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		h, g := &hall{notes: make(chan string, 100)}, newGate()
+		app := zlnode.NewApp()
+		zlnode.DefineEntrySpot(app, func(*zlnode.SpotContext) (*hall, error) { return h, nil })
+		a := zlnode.DefineActor(app, "slow", func(*zlnode.ActorContext) (*struct{}, error) { return &struct{}{}, nil }, zlnode.DisableRelocation)
+		zlnode.OnSend(a, "work", func(*zlnode.ActorCall, *struct{}, int) error {
+			g.pass()
+			h.notes <- "work"
+			return nil
+		})
+		n, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.CreateActor(w.ctx, zlnode.CreateActor{ID: "busy", Type: "slow"}); err != nil {
+			t.Fatal(err)
+		}
+		const count = 3
+		for range count {
+			if err := zlnode.Send(w.ctx, n.Actor("busy"), "work", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		receive(t, g.entered) // the first one runs, the others wait
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); w.stop(n) }()
+		for zlnode.KindOf(zlnode.Send(w.ctx, n.Actor("busy"), "none", 1)) != zlnode.ShuttingDown {
+			continue
+		}
+		for range 50 { // time for a closing that does not wait
+			if _, _, err := n.FindActor(w.ctx, "busy"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(g.open)
+		receive(t, stopped)
+		close(h.notes)
+		var got []string
+		for s := range h.notes {
+			got = append(got, s)
+		}
+		if want := []string{"initialize entry", "work", "work", "work", "closing"}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
 func TestAnEntrySpotThatFailsToInitializeFailsTheStart(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		h := &hall{notes: make(chan string, 100), fails: errors.New("no map for today")}

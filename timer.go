@@ -89,8 +89,13 @@ const (
 
 // Do runs f as work of that kind and returns its result. In a handler the turn goes on
 // when f has ended, and the handler's worker serves other objects meanwhile; with a
-// Yielding context so does the gate. f runs on the same goroutine with ctx. If too much
-// of its kind waits already, f does not run: CapacityExceeded.
+// Yielding context so does the gate. f runs on the same goroutine with ctx. Work inside
+// of work of its kind takes a second place.
+//
+// Kinds: what f returned; CapacityExceeded, too much of its kind waits already, and
+// DeadlineExceeded, no place was free by ctx's deadline (or within the node's request
+// timeout): f did not run then; InvalidOperation, w is no kind of work, or nobody can
+// yield here.
 func Do[T any](ctx context.Context, n *Node, w Work, f func(context.Context) (T, error)) (T, error) {
 	var result T
 	err := n.inner.Do(ctx, w, func(ctx context.Context) (err error) {

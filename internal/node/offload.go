@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
 )
 
 const (
@@ -34,6 +35,9 @@ func newWorkers() [2]*limiter {
 // turn the worker's place, and with a yielding context the gate, is lent meanwhile. It
 // fails with CapacityExceeded if too much waits already, and then f did not run.
 func (n *Node) Do(ctx context.Context, w Work, f func(context.Context) error) (err error) {
+	if int(w) >= len(n.workers) {
+		return fail(errkind.InvalidOperation, opWork, "", "%d is no kind of work", w)
+	}
 	deadline := clock.Now().Add(n.cfg.RequestTimeout)
 	if at, ok := ctx.Deadline(); ok {
 		deadline = clock.At(at)
