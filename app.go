@@ -58,22 +58,20 @@ func OnSend[A, M any](t *ActorType[A], packet string, h func(c *ActorCall, a *A,
 // OnRequest registers the handler of a request. Its reply has the request's codec. An
 // error that it returns is the caller's result.
 func OnRequest[A, Q, R any](t *ActorType[A], packet string, h func(c *ActorCall, a *A, q Q) (R, error)) {
-	t.app.CheckName("request", t.t.Name, packet, t.t.Requests[packet] != nil)
-	t.t.Requests[packet] = func(c *node.Call, a any, payload []byte) (node.Reply, error) {
+	t.app.OnRequest(t.t, packet, func(c *node.Call, a any, payload []byte) (node.Reply, error) {
 		var q Q
 		if err := decode(Codec(c.Codec()), payload, &q); err != nil {
 			return node.Reply{}, err
 		}
 		r, err := h(actorCall(c), a.(*A), q)
 		return reply(Codec(c.Codec()), r, err)
-	}
+	})
 }
 
 // OnSendRaw registers the handler of a one-way packet with any payload. The
 // payload is valid during the call and must not be modified.
 func OnSendRaw[A any](t *ActorType[A], packet string, h func(c *ActorCall, a *A, payload []byte) error) {
-	t.app.CheckName("send", t.t.Name, packet, t.t.Sends[packet] != nil)
-	t.t.Sends[packet] = func(c *node.Call, a any, payload []byte) error { return h(actorCall(c), a.(*A), payload) }
+	t.app.OnSend(t.t, packet, func(c *node.Call, a any, payload []byte) error { return h(actorCall(c), a.(*A), payload) })
 }
 
 // OnRequestRaw registers the handler of a request with any payload. The payload
@@ -81,11 +79,10 @@ func OnSendRaw[A any](t *ActorType[A], packet string, h func(c *ActorCall, a *A,
 // is copied before the Actor's next turn, so it may be the payload or a block
 // that the Actor uses again.
 func OnRequestRaw[A any](t *ActorType[A], packet string, h func(c *ActorCall, a *A, payload []byte) ([]byte, error)) {
-	t.app.CheckName("request", t.t.Name, packet, t.t.Requests[packet] != nil)
-	t.t.Requests[packet] = func(c *node.Call, a any, payload []byte) (node.Reply, error) {
+	t.app.OnRequest(t.t, packet, func(c *node.Call, a any, payload []byte) (node.Reply, error) {
 		r, err := h(actorCall(c), a.(*A), payload)
 		return node.Reply{Payload: r}, err
-	}
+	})
 }
 
 // Admission is the decision of OnCreateActor.

@@ -65,7 +65,7 @@ func (c *ActorCall) Actor() *ActorContext { return actorContext(c.inner.Object()
 func (c *ActorCall) Node() *Node { return c.Actor().Node() }
 
 // Packet returns the packet's name.
-func (c *ActorCall) Packet() string { return string(c.inner.Name()) }
+func (c *ActorCall) Packet() string { return c.inner.Name() }
 
 // Codec returns how the payload is encoded.
 func (c *ActorCall) Codec() Codec { return Codec(c.inner.Codec()) }

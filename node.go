@@ -196,7 +196,7 @@ func Send[M any](ctx context.Context, to Addr, packet string, m M) error {
 	if err != nil {
 		return err
 	}
-	return to.node.Send(ctx, to.id, node.Outgoing{ToSpot: to.spot, Name: packet, Codec: uint8(to.as), Payload: b})
+	return to.node.Send(ctx, to.id, &node.Outgoing{ToSpot: to.spot, Name: packet, Codec: uint8(to.as), Payload: b})
 }
 
 // Request sends a request, encoded in the address's codec, and waits for its reply. It ends
@@ -211,7 +211,7 @@ func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, err
 	if err != nil {
 		return r, err
 	}
-	in, err := to.node.Request(ctx, to.id, node.Outgoing{ToSpot: to.spot, Name: packet, Codec: uint8(to.as), Payload: b})
+	in, err := to.node.Request(ctx, to.id, &node.Outgoing{ToSpot: to.spot, Name: packet, Codec: uint8(to.as), Payload: b})
 	if err != nil {
 		return r, err
 	}
@@ -221,13 +221,13 @@ func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, err
 
 // SendRaw is Send with bytes, which are copied.
 func (a Addr) SendRaw(ctx context.Context, packet string, payload []byte) error {
-	return a.node.Send(ctx, a.id, node.Outgoing{ToSpot: a.spot, Name: packet, Payload: payload})
+	return a.node.Send(ctx, a.id, &node.Outgoing{ToSpot: a.spot, Name: packet, Payload: payload})
 }
 
 // RequestRaw is Request with bytes, which are copied. The reply's payload is
 // valid until Release is called on it.
 func (a Addr) RequestRaw(ctx context.Context, packet string, payload []byte) (Reply, error) {
-	in, err := a.node.Request(ctx, a.id, node.Outgoing{ToSpot: a.spot, Name: packet, Payload: payload})
+	in, err := a.node.Request(ctx, a.id, &node.Outgoing{ToSpot: a.spot, Name: packet, Payload: payload})
 	if err != nil {
 		return Reply{}, err
 	}

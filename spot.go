@@ -129,37 +129,36 @@ func OnSpotSend[S, M any](t *SpotType[S], packet string, h func(c *SpotCall, s *
 // OnSpotRequest registers the handler of a request to Spots of the type, as OnRequest
 // does for Actors.
 func OnSpotRequest[S, Q, R any](t *SpotType[S], packet string, h func(c *SpotCall, s *S, q Q) (R, error)) {
-	t.checkPacket("request", packet, t.t.Requests[packet] != nil)
-	t.t.Requests[packet] = func(c *node.Call, s any, payload []byte) (node.Reply, error) {
+	t.hasAddress("request", packet)
+	t.app.OnRequest(t.t, packet, func(c *node.Call, s any, payload []byte) (node.Reply, error) {
 		var q Q
 		if err := decode(Codec(c.Codec()), payload, &q); err != nil {
 			return node.Reply{}, err
 		}
 		r, err := h(spotCall(c), s.(*S), q)
 		return reply(Codec(c.Codec()), r, err)
-	}
+	})
 }
 
 // OnSpotSendRaw is OnSpotSend with any payload, with the rules of OnSendRaw.
 func OnSpotSendRaw[S any](t *SpotType[S], packet string, h func(c *SpotCall, s *S, payload []byte) error) {
-	t.checkPacket("send", packet, t.t.Sends[packet] != nil)
-	t.t.Sends[packet] = func(c *node.Call, s any, payload []byte) error { return h(spotCall(c), s.(*S), payload) }
+	t.hasAddress("send", packet)
+	t.app.OnSend(t.t, packet, func(c *node.Call, s any, payload []byte) error { return h(spotCall(c), s.(*S), payload) })
 }
 
 // OnSpotRequestRaw is OnSpotRequest with any payload, with the rules of OnRequestRaw.
 func OnSpotRequestRaw[S any](t *SpotType[S], packet string, h func(c *SpotCall, s *S, payload []byte) ([]byte, error)) {
-	t.checkPacket("request", packet, t.t.Requests[packet] != nil)
-	t.t.Requests[packet] = func(c *node.Call, s any, payload []byte) (node.Reply, error) {
+	t.hasAddress("request", packet)
+	t.app.OnRequest(t.t, packet, func(c *node.Call, s any, payload []byte) (node.Reply, error) {
 		r, err := h(spotCall(c), s.(*S), payload)
 		return node.Reply{Payload: r}, err
-	}
+	})
 }
 
-func (t *SpotType[S]) checkPacket(kind, packet string, taken bool) {
+func (t *SpotType[S]) hasAddress(kind, packet string) {
 	if t.t.Kind == store.EntrySpot {
 		t.app.Fail("%s %q of the entry spot: it has no address, so no packet reaches it", kind, packet)
 	}
-	t.app.CheckName(kind, t.t.Name, packet, taken)
 }
 
 // OnSpotTimer registers the handler of a timer of Spots of the type; see OnTimer.
@@ -216,7 +215,7 @@ func (c *SpotCall) Spot() *SpotContext { return spotContext(c.inner.Object()) }
 func (c *SpotCall) Node() *Node { return c.Spot().Node() }
 
 // Packet returns the packet's name; "" in timers and callbacks.
-func (c *SpotCall) Packet() string { return string(c.inner.Name()) }
+func (c *SpotCall) Packet() string { return c.inner.Name() }
 
 // Codec returns how the payload is encoded.
 func (c *SpotCall) Codec() Codec { return Codec(c.inner.Codec()) }

@@ -21,7 +21,7 @@ type tally struct {
 
 func (k *tally) Begin(*Claim[letter]) {}
 
-func (k *tally) Consume(*Claim[letter], letter) {
+func (k *tally) Consume(*Claim[letter], *letter) {
 	if k.n++; k.n == k.each {
 		if k.n = 0; k.left.Add(-1) == 0 {
 			k.done <- struct{}{}
@@ -86,13 +86,13 @@ type ponger struct {
 
 func (k *ponger) Begin(*Claim[letter]) {}
 
-func (k *ponger) Consume(_ *Claim[letter], v letter) {
+func (k *ponger) Consume(_ *Claim[letter], v *letter) {
 	if v.seq == 0 {
 		k.done <- struct{}{}
 		return
 	}
 	v.seq--
-	if k.peer.Push(v, 64) != nil {
+	if k.peer.Push(*v, 64) != nil {
 		panic("one message at a time always has room")
 	}
 }

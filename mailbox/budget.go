@@ -32,7 +32,8 @@ func costOf(bytes int) uint64 {
 // away from the producers.
 //
 // The budget is exact: reserve succeeds if and only if at one moment of the call
-// the cost fitted beside all that was in use at that moment.
+// the cost fitted beside all that was in use at that moment, and the quota had a grant
+// for what goes over those that the mailbox has.
 //
 //   - admitted-seen is at least what is in use, field by field, since seen is
 //     behind finished, and never above the limits, since only a reservation that
@@ -48,7 +49,8 @@ func costOf(bytes int) uint64 {
 type budget struct {
 	admitted atomic.Uint64
 	seen     atomic.Uint64
-	max      uint64 // the limits, as a cost
+	max      uint64        // the limits, as a cost
+	open     atomic.Uint64 // the bytes for which there are grants: see quota
 }
 
 func (b *budget) init(l Limits) {
@@ -58,6 +60,7 @@ func (b *budget) init(l Limits) {
 	if l.Bytes <= 0 {
 		l.Bytes = defaultBytes
 	}
+	b.open.Store(floor)
 	b.max = uint64(min(l.Messages, costCount))<<costBits | uint64(min(l.Bytes, costBytes))
 }
 
@@ -67,19 +70,24 @@ func (b *budget) fits(used, cost uint64) bool {
 		used&costBytes+cost&costBytes <= b.max&costBytes
 }
 
+// granted reports whether there are grants for cost beside used.
+func (b *budget) granted(used, cost uint64) bool {
+	return used&costBytes+cost&costBytes <= b.open.Load()
+}
+
 // reserve takes cost from the budget if it has room. Safe for concurrent use.
-func (b *budget) reserve(cost uint64, finished *atomic.Uint64) bool {
+func (b *budget) reserve(cost uint64, finished *atomic.Uint64, q *quota) bool {
 	for {
 		// admitted before seen: if admitted is unchanged at the swap, all that is in
 		// seen was admitted before, and the difference is no less than 0.
 		admitted := b.admitted.Load()
 		seen := b.seen.Load()
-		if !b.fits(admitted-seen, cost) {
+		if !b.fits(admitted-seen, cost) || !b.granted(admitted-seen, cost) {
 			now := finished.Load()
 			if b.admitted.Load() != admitted {
 				continue
 			}
-			if !b.fits(admitted-now, cost) {
+			if !b.fits(admitted-now, cost) || !b.grow((admitted-now)&costBytes+cost&costBytes, q) {
 				return false
 			}
 			b.seen.CompareAndSwap(seen, now)

@@ -159,7 +159,7 @@ func TestBudgetAgreesWithPlainSums(t *testing.T) {
 			}
 			bytes := rapid.IntRange(0, 1500).Draw(t, "size")
 			want := len(in) < limits.Messages && sum()+int64(bytes)+messageOverhead <= limits.Bytes
-			if got := b.reserve(costOf(bytes), &finished); got != want {
+			if got := b.reserve(costOf(bytes), &finished, &quota{max: 1 << 40}); got != want {
 				t.Fatalf("%d bytes beside %v within %+v: %v, want %v", bytes, in, limits, got, want)
 			}
 			if want {
@@ -177,13 +177,14 @@ func TestBudgetIsNeverExceededByManyProducers(t *testing.T) {
 	var b budget
 	var finished atomic.Uint64
 	b.init(Limits{Messages: limit})
+	q := quota{max: 1 << 40}
 	var inUse, most atomic.Int64
 	tokens := make(chan struct{}, producers*each)
 	var wg sync.WaitGroup
 	for range producers {
 		wg.Go(func() {
 			for range each {
-				if !b.reserve(costOf(1), &finished) {
+				if !b.reserve(costOf(1), &finished, &q) {
 					continue
 				}
 				n := inUse.Add(1)

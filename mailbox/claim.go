@@ -1,6 +1,9 @@
 package mailbox
 
-import "github.com/zlnode/zlnode/internal/invariant"
+import (
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/invariant"
+)
 
 // Consumer gets a mailbox's messages, one at a time. Its methods are called by
 // workers, on changing goroutines but never two at once; each call sees all that
@@ -14,8 +17,10 @@ type Consumer[T any] interface {
 	// Begin is called once, when this consumer gets the mailbox: before any
 	// message, under the claim.
 	Begin(c *Claim[T])
-	// Consume handles one message: one turn. It owns what v refers to.
-	Consume(c *Claim[T], v T)
+	// Consume handles one message: one turn. v is its place in the queue, which a later
+	// message uses again: so who keeps the message copies it, and what is left in it
+	// when the call ends stays referenced until then. It owns what v refers to.
+	Consume(c *Claim[T], v *T)
 }
 
 // Claim is the exclusive right to run a mailbox for a while. It is valid during
@@ -31,6 +36,17 @@ type Claim[T any] struct {
 // claim started can be told from a present one. Seal starts a new claim, Become
 // and a panic do not.
 func (c *Claim[T]) Number() uint64 { return c.number }
+
+// Now returns the time of the worker's last look at the clock, which saves a look for
+// each turn: at most 7 turns ago, if turns take less than a microsecond, else at the
+// beginning of this one or of the one before. A claim's first turn, and the first after
+// a Blocking or a Yield, have a new one.
+func (c *Claim[T]) Now() clock.Mono { return c.held().slice.now }
+
+// Local returns a place for one value that stays with the worker from turn to turn: for
+// what is costly to make and used in one turn at a time. A turn that takes the value
+// leaves nil while it uses it, as turns nest, and puts it back through the same pointer.
+func (c *Claim[T]) Local() *any { return &c.held().local }
 
 // Become makes next the consumer from the next message on; its Begin is called
 // first, as soon as this call of Begin or Consume has ended. The last Become of a

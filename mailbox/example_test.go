@@ -15,21 +15,21 @@ type account struct {
 
 func (a *account) Begin(*mailbox.Claim[int]) { fmt.Println("open") }
 
-func (a *account) Consume(c *mailbox.Claim[int], amount int) {
-	if amount == 0 {
+func (a *account) Consume(c *mailbox.Claim[int], amount *int) {
+	if *amount == 0 {
 		fmt.Println("balance", a.balance)
 		c.Become(refusing{})
 		close(a.closed)
 		return
 	}
-	a.balance += amount
+	a.balance += *amount
 }
 
 // refusing is the consumer of an object that has ended.
 type refusing struct{}
 
-func (refusing) Begin(*mailbox.Claim[int])        {}
-func (refusing) Consume(*mailbox.Claim[int], int) {}
+func (refusing) Begin(*mailbox.Claim[int])         {}
+func (refusing) Consume(*mailbox.Claim[int], *int) {}
 
 func Example() {
 	pool := mailbox.NewPool(mailbox.Config{})
@@ -56,13 +56,13 @@ type hold struct {
 	kept  chan string
 }
 
-func (h *hold) Begin(*mailbox.Claim[string])               { close(h.began) }
-func (h *hold) Consume(_ *mailbox.Claim[string], v string) { h.kept <- v }
+func (h *hold) Begin(*mailbox.Claim[string])                { close(h.began) }
+func (h *hold) Consume(_ *mailbox.Claim[string], v *string) { h.kept <- *v }
 
 type printer struct{}
 
-func (printer) Begin(*mailbox.Claim[string])               {}
-func (printer) Consume(_ *mailbox.Claim[string], v string) { fmt.Println("handled", v) }
+func (printer) Begin(*mailbox.Claim[string])                {}
+func (printer) Consume(_ *mailbox.Claim[string], v *string) { fmt.Println("handled", *v) }
 
 func ExampleMailbox_Seal() {
 	pool := mailbox.NewPool(mailbox.Config{})

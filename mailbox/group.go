@@ -46,7 +46,11 @@ type runReady struct{}
 
 func (runReady) Begin(*Claim[*gate]) {}
 
-func (runReady) Consume(c *Claim[*gate], member *gate) { member.owner.run(c.w) }
+func (runReady) Consume(c *Claim[*gate], v **gate) {
+	member := *v
+	*v = nil
+	member.owner.run(c.w)
+}
 
 // Join makes the mailbox a member of g, or of no group if g is nil, from its next turn
 // on. Its messages stay as they are. It ends the present claim with this turn.

@@ -45,14 +45,14 @@ import "sync/atomic"
 // TestWakeUpHoldsInEveryInterleaving runs these functions in all orders;
 // TestExplorationFindsARestWithoutTheReCheck shows that it would notice.
 type inbox[T any] struct {
-	head atomic.Pointer[node[T]]
+	head atomic.Pointer[Slot[T]]
 }
 
-func (b *inbox[T]) init(idle *node[T]) { b.head.Store(idle) }
+func (b *inbox[T]) init(idle *Slot[T]) { b.head.Store(idle) }
 
 // push appends n. If it returns true, the caller must put the mailbox into the
 // ready set. Safe for concurrent use.
-func (b *inbox[T]) push(n *node[T], idle *node[T]) (wake bool) {
+func (b *inbox[T]) push(n *Slot[T], idle *Slot[T]) (wake bool) {
 	for {
 		old := b.head.Load()
 		if b.tryPush(old, n, idle) {
@@ -62,7 +62,7 @@ func (b *inbox[T]) push(n *node[T], idle *node[T]) (wake bool) {
 }
 
 // tryPush appends n if the word is still old.
-func (b *inbox[T]) tryPush(old, n, idle *node[T]) bool {
+func (b *inbox[T]) tryPush(old, n, idle *Slot[T]) bool {
 	n.next = old
 	if old == idle {
 		n.next = nil
@@ -72,19 +72,19 @@ func (b *inbox[T]) tryPush(old, n, idle *node[T]) bool {
 
 // claim takes the mailbox for the caller if it is idle, as a push and a worker do, in
 // one step. Safe for concurrent use.
-func (b *inbox[T]) claim(idle *node[T]) bool { return b.head.CompareAndSwap(idle, nil) }
+func (b *inbox[T]) claim(idle *Slot[T]) bool { return b.head.CompareAndSwap(idle, nil) }
 
 // takeAll returns the queued nodes, the newest first. Only the claim's holder may
 // call it, so it never meets idle.
-func (b *inbox[T]) takeAll() *node[T] { return b.head.Swap(nil) }
+func (b *inbox[T]) takeAll() *Slot[T] { return b.head.Swap(nil) }
 
 // tryRest ends the claim if nothing is queued. If it returns true, the mailbox is
 // no longer the caller's in any part. Only the claim's holder may call it.
-func (b *inbox[T]) tryRest(idle *node[T]) bool { return b.head.CompareAndSwap(nil, idle) }
+func (b *inbox[T]) tryRest(idle *Slot[T]) bool { return b.head.CompareAndSwap(nil, idle) }
 
 // take returns the queued nodes, the oldest first, or ends the claim and returns
 // nil. Only the claim's holder may call it.
-func (b *inbox[T]) take(idle *node[T]) *node[T] {
+func (b *inbox[T]) take(idle *Slot[T]) *Slot[T] {
 	if b.tryRest(idle) { // first, since most often there is nothing: one step
 		return nil
 	}
@@ -92,8 +92,8 @@ func (b *inbox[T]) take(idle *node[T]) *node[T] {
 }
 
 // oldestFirst turns the links of a list around.
-func oldestFirst[T any](newest *node[T]) *node[T] {
-	var first *node[T]
+func oldestFirst[T any](newest *Slot[T]) *Slot[T] {
+	var first *Slot[T]
 	for n := newest; n != nil; {
 		next := n.next
 		n.next = first

@@ -52,10 +52,10 @@ var wordPlan = [2][]int8{{0, 1}, {2}}
 
 // word lets f run on a real inbox in the state that s describes, and takes the
 // outcome over into s.
-func (s *wordState) word(f func(b *inbox[int8], node func(int8) *node[int8])) {
-	var idle node[int8]
-	var nodes [wordItems]node[int8]
-	at := func(i int8) *node[int8] {
+func (s *wordState) word(f func(b *inbox[int8], node func(int8) *Slot[int8])) {
+	var idle Slot[int8]
+	var nodes [wordItems]Slot[int8]
+	at := func(i int8) *Slot[int8] {
 		switch i {
 		case wordIdle:
 			return &idle
@@ -64,17 +64,17 @@ func (s *wordState) word(f func(b *inbox[int8], node func(int8) *node[int8])) {
 		}
 		return &nodes[i]
 	}
-	name := func(n *node[int8]) int8 {
+	name := func(n *Slot[int8]) int8 {
 		if n == nil {
 			return wordNone
 		}
 		if n == &idle {
 			return wordIdle
 		}
-		return n.v
+		return n.V
 	}
 	for i := range nodes {
-		nodes[i].v = int8(i)
+		nodes[i].V = int8(i)
 		nodes[i].next = at(s.next[i])
 	}
 	var b inbox[int8]
@@ -87,7 +87,7 @@ func (s *wordState) word(f func(b *inbox[int8], node func(int8) *node[int8])) {
 }
 
 // wordSystem is the system with rest as the last step of a claim.
-func wordSystem(rest func(b *inbox[int8], idle *node[int8]) bool) system[wordState] {
+func wordSystem(rest func(b *inbox[int8], idle *Slot[int8]) bool) system[wordState] {
 	start := wordState{head: wordIdle, list: wordNone, order: [2]int8{-1, -1}}
 	for i := range start.next {
 		start.next[i] = wordNone
@@ -124,7 +124,7 @@ func (s wordState) produce(who int) (out []step[wordState]) {
 	case pushSwaps:
 		item, old := wordPlan[who][p.item], p.old
 		ok := false
-		s.word(func(b *inbox[int8], node func(int8) *node[int8]) {
+		s.word(func(b *inbox[int8], node func(int8) *Slot[int8]) {
 			ok = b.tryPush(node(old), node(item), node(wordIdle))
 		})
 		switch {
@@ -148,7 +148,7 @@ func (s wordState) produce(who int) (out []step[wordState]) {
 	return []step[wordState]{{name, s}}
 }
 
-func (s wordState) work(who int, rest func(*inbox[int8], *node[int8]) bool) (out []step[wordState]) {
+func (s wordState) work(who int, rest func(*inbox[int8], *Slot[int8]) bool) (out []step[wordState]) {
 	name := []string{"worker 0 ", "worker 1 "}[who]
 	to := func(what string, pc int8) step[wordState] {
 		n := s
@@ -156,7 +156,7 @@ func (s wordState) work(who int, rest func(*inbox[int8], *node[int8]) bool) (out
 		return step[wordState]{name + what, n}
 	}
 	tryRest := func() (ok bool) {
-		s.word(func(b *inbox[int8], node func(int8) *node[int8]) { ok = rest(b, node(wordIdle)) })
+		s.word(func(b *inbox[int8], node func(int8) *Slot[int8]) { ok = rest(b, node(wordIdle)) })
 		return ok
 	}
 	switch s.worker[who].pc {
@@ -174,10 +174,10 @@ func (s wordState) work(who int, rest func(*inbox[int8], *node[int8]) bool) (out
 		}
 		return append(out, to("cannot rest", workerTakes))
 	case workerTakes:
-		s.word(func(b *inbox[int8], _ func(int8) *node[int8]) {
+		s.word(func(b *inbox[int8], _ func(int8) *Slot[int8]) {
 			first := oldestFirst(b.takeAll())
 			if s.list = wordNone; first != nil {
-				s.list = first.v
+				s.list = first.V
 			}
 		})
 		return append(out, to("takes all", workerConsumes))
@@ -263,7 +263,7 @@ func TestWakeUpHoldsInEveryInterleaving(t *testing.T) {
 }
 
 func TestExplorationFindsARestWithoutTheReCheck(t *testing.T) {
-	_, wrong := wordSystem(func(b *inbox[int8], idle *node[int8]) bool {
+	_, wrong := wordSystem(func(b *inbox[int8], idle *Slot[int8]) bool {
 		b.head.Store(idle)
 		return true
 	}).explore()
@@ -273,7 +273,7 @@ func TestExplorationFindsARestWithoutTheReCheck(t *testing.T) {
 }
 
 func TestExplorationFindsAClaimThatDoesNotEnd(t *testing.T) {
-	_, wrong := wordSystem(func(b *inbox[int8], _ *node[int8]) bool {
+	_, wrong := wordSystem(func(b *inbox[int8], _ *Slot[int8]) bool {
 		return b.head.Load() == nil // ends the claim, but leaves the word as it is
 	}).explore()
 	if !strings.Contains(wrong, "asleep with messages") && !strings.Contains(wrong, "not idle") {

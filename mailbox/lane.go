@@ -14,10 +14,10 @@ const laneRun = 8
 // matter of the inbox alone: what is in the lane has its marker still to come, or has
 // been seen by the claim's holder, who looks here before each turn and before it rests.
 type lane[T any] struct {
-	head atomic.Pointer[node[T]] // the newest, each linked to the one before it
+	head atomic.Pointer[Slot[T]] // the newest, each linked to the one before it
 
 	// The claim's holder owns these.
-	list *node[T] // taken from head, oldest first
+	list *Slot[T] // taken from head, oldest first
 	run  int      // turns of the lane in a row
 }
 
@@ -32,7 +32,7 @@ func (m *Mailbox[T]) PushLifecycle(v T) {
 		l = m.lane.Load()
 	}
 	n := m.nodes.get()
-	n.v, n.cost = v, costControl
+	n.V, n.cost = v, costControl
 	for {
 		n.next = l.head.Load()
 		if l.head.CompareAndSwap(n.next, n) {

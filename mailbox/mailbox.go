@@ -8,7 +8,7 @@ import (
 )
 
 // ErrFull is returned by Push when the message does not fit into the mailbox's
-// budget. The message was not taken: it stays the caller's, who may refuse it to
+// budget, or into that of the pool. The message was not taken: it stays the caller's, who may refuse it to
 // its sender or try again once turns have ended.
 var ErrFull = errors.New("mailbox: the budget is used up, the message was not taken; refuse it or try again later")
 
@@ -44,14 +44,14 @@ type Mailbox[T any] struct {
 	budget budget
 	nodes  *nodes[T]
 	pool   *Pool
-	_      [16]byte
+	_      [8]byte
 
 	// The claim's holder owns this line, except sealed, which Seal sets, and
 	// finished, which producers and Len read.
 	finished atomic.Uint64
 	consumer Consumer[T]
 	sealed   atomic.Pointer[successor[T]]
-	list     *node[T] // taken from the inbox and not yet consumed, oldest first
+	list     *Slot[T] // taken from the inbox and not yet consumed, oldest first
 	claim    Claim[T]
 
 	// The claim's holder owns this line too, except lane, which the first
@@ -89,19 +89,45 @@ func (m *Mailbox[T]) init(p *Pool, c Consumer[T], l Limits) {
 // What v refers to belongs to the consumer from then on; after ErrFull it is
 // still the caller's. bytes must not be negative.
 func (m *Mailbox[T]) Push(v T, bytes int) error {
-	cost := costOf(bytes)
-	if !m.budget.reserve(cost, &m.finished) {
-		return ErrFull
+	s, err := m.Reserve(bytes)
+	if err != nil {
+		return err
 	}
-	m.push(v, cost)
+	s.V = v
+	m.Enqueue(s)
 	return nil
+}
+
+// Reserve and Enqueue are the two halves of Push for a message that is made in its
+// place in the queue, which spares copies of large ones. A slot that Reserve returned
+// must be given to Enqueue of the same mailbox, and is the consumer's from then on.
+// Order is that of Enqueue.
+func (m *Mailbox[T]) Reserve(bytes int) (*Slot[T], error) {
+	cost := costOf(bytes)
+	if !m.budget.reserve(cost, &m.finished, &m.pool.quota) {
+		return nil, ErrFull
+	}
+	s := m.nodes.get()
+	s.cost = cost
+	return s, nil
+}
+
+// Enqueue appends the message that was written to s.
+func (m *Mailbox[T]) Enqueue(s *Slot[T]) {
+	if m.inbox.push(s, &m.nodes.idle) {
+		m.ready()
+	}
 }
 
 // PushControl appends v outside the budget, in the same order as Push. It is for
 // the framework's own control messages, of which there is a fixed number per
 // object at any time: that number is their bound, since nothing here refuses
 // them. They are not counted by Len.
-func (m *Mailbox[T]) PushControl(v T) { m.push(v, costControl) }
+func (m *Mailbox[T]) PushControl(v T) {
+	n := m.nodes.get()
+	n.V, n.cost = v, costControl
+	m.Enqueue(n)
+}
 
 // Seal makes next the consumer in place of the present one: a turn that is
 // running ends, then a new claim begins, whose holder is next. All that is queued
@@ -124,19 +150,11 @@ func (m *Mailbox[T]) Seal(next Consumer[T]) {
 // others push and consume, it is a value from some moment of the call.
 func (m *Mailbox[T]) Len() int { return m.budget.messages(&m.finished) }
 
-func (m *Mailbox[T]) push(v T, cost uint64) {
-	n := m.nodes.get()
-	n.v = v
-	n.cost = cost
-	if m.inbox.push(n, &m.nodes.idle) {
-		m.ready()
-	}
-}
-
 // mark makes the mailbox ready, like any push, without a message.
 func (m *Mailbox[T]) mark() {
-	var none T
-	m.push(none, costMarker)
+	n := m.nodes.get()
+	n.cost = costMarker
+	m.Enqueue(n)
 }
 
 // ready puts the mailbox where the next claim finds it. Called by who has just made

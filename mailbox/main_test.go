@@ -45,9 +45,11 @@ func (f *funcs[T]) Begin(c *Claim[T]) {
 	}
 }
 
-func (f *funcs[T]) Consume(c *Claim[T], v T) {
+func (f *funcs[T]) Consume(c *Claim[T], v *T) {
+	taken := *v
+	*v = *new(T)
 	if f.consume != nil {
-		f.consume(c, v)
+		f.consume(c, taken)
 	}
 }
 

@@ -5,12 +5,14 @@ import (
 	"sync"
 )
 
-// node carries one message. Its producer owns it until it is pushed, the claim's
-// holder after that, until it gives it back.
-type node[T any] struct {
-	next *node[T]
+// Slot is the place of one message in a queue. Its producer owns it until it is pushed,
+// the claim's holder after that, until it gives it back.
+type Slot[T any] struct {
+	next *Slot[T]
 	cost uint64 // of the budget, or costControl, or costMarker
-	v    T
+	// V is the message. The producer writes it before Enqueue. It is as the consumer
+	// of an earlier message has left it; see Consumer.
+	V T
 }
 
 // chainNodes is the most nodes of a chain, and what is allocated at once: 7 KiB
@@ -30,7 +32,7 @@ const chainNodes = 128
 // use are bounded by the mailboxes' limits.
 type nodes[T any] struct {
 	chains sync.Pool
-	idle   node[T] // stands for the state idle in inbox; never queued
+	idle   Slot[T] // stands for the state idle in inbox; never queued
 }
 
 // nodesOf returns p's store of nodes for T.
@@ -43,9 +45,9 @@ func nodesOf[T any](p *Pool) *nodes[T] {
 	return s.(*nodes[T])
 }
 
-// get returns a node; its fields hold nothing of use. Safe for concurrent use.
-func (s *nodes[T]) get() *node[T] {
-	n, _ := s.chains.Get().(*node[T])
+// get returns a node, with a message as a consumer left it. Safe for concurrent use.
+func (s *nodes[T]) get() *Slot[T] {
+	n, _ := s.chains.Get().(*Slot[T])
 	if n == nil {
 		n = newChain[T]()
 	}
@@ -55,8 +57,8 @@ func (s *nodes[T]) get() *node[T] {
 	return n
 }
 
-func newChain[T any]() *node[T] {
-	slab := new([chainNodes]node[T])
+func newChain[T any]() *Slot[T] {
+	slab := new([chainNodes]Slot[T])
 	for i := range chainNodes - 1 {
 		slab[i].next = &slab[i+1]
 	}
@@ -66,12 +68,12 @@ func newChain[T any]() *node[T] {
 // spent collects used nodes, which are still linked in the order of their use,
 // into a chain. One worker uses it, while it holds a claim.
 type spent[T any] struct {
-	first, last *node[T]
+	first, last *Slot[T]
 	n           int
 }
 
 // add takes n, which follows the last one added.
-func (c *spent[T]) add(n *node[T], s *nodes[T]) {
+func (c *spent[T]) add(n *Slot[T], s *nodes[T]) {
 	if c.first == nil {
 		c.first = n
 	}

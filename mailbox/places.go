@@ -142,6 +142,7 @@ func (p *Pool) lend(w *worker) {
 func (p *Pool) regain(w *worker) {
 	if w.blocking--; w.blocking == 0 {
 		p.seat(w)
+		w.slice.start()
 	}
 }
 

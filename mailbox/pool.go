@@ -21,6 +21,8 @@ const (
 	defaultBytes    = 4 << 20
 	// messageOverhead is what a message costs beside its bytes.
 	messageOverhead = 256
+	// What all objects of a node may have waiting.
+	defaultPoolBytes = 256 << 20
 )
 
 // Config configures a Pool. The zero value is usable.
@@ -36,6 +38,10 @@ type Config struct {
 	// default 4,096, at least Workers. When all of them are blocked, ready
 	// mailboxes wait for the first that comes back.
 	MaxWorkers int
+	// Bytes bounds the sum of the costs of all that is queued in the pool's mailboxes,
+	// as Limits.Bytes does for one; default 256 MiB. The first 2 KiB of each mailbox
+	// are not counted. With less, a node whose objects do not keep up refuses earlier.
+	Bytes int64
 	// OnPanic is told of a panic in a consumer, with the stack where it happened.
 	// The turn has ended then, the claim goes on with the next message. It is
 	// called by the worker and must not panic. Default nil: the panic goes on and
@@ -58,6 +64,9 @@ type Pool struct {
 	searching atomic.Int32 // 1 while a worker is about to look for a ready mailbox
 	watching  atomic.Bool  // the monitor is awake, or woken
 	_         [64]byte
+
+	quota quota
+	_     [64]byte
 
 	mu struct {
 		sync.Mutex
@@ -100,6 +109,9 @@ func NewPool(cfg Config) *Pool {
 	if cfg.MaxWorkers <= 0 {
 		cfg.MaxWorkers = defaultMaxWorkers
 	}
+	if cfg.Bytes <= 0 {
+		cfg.Bytes = defaultPoolBytes
+	}
 	cfg.MaxWorkers = max(cfg.MaxWorkers, cfg.Workers)
 	p := &Pool{
 		cfg:   cfg,
@@ -108,6 +120,7 @@ func NewPool(cfg Config) *Pool {
 		calm:  make(chan struct{}),
 		gone:  make(chan struct{}),
 	}
+	p.quota.max = cfg.Bytes
 	p.ready.init(cfg.Workers)
 	p.mu.workers = make(map[*worker]struct{})
 	p.mu.seats = make([]*worker, cfg.Workers)

@@ -327,15 +327,15 @@ func TestShortTurnsAreTimedTogetherAndLongOnesEach(t *testing.T) {
 		s.read(now)
 		return s.every
 	}
-	for _, want := range []int{2, 4, 8, 16, 16} {
+	for _, want := range []int{2, 4, 8, 8} {
 		if got := read(100); got != want {
 			t.Fatalf("next reading after %d turns, want %d", got, want)
 		}
 	}
-	if got := read(16*shortTurn - 1); got != 16 {
-		t.Errorf("next reading after %d turns that are just short, want 16", got)
+	if got := read(8*shortTurn - 1); got != 8 {
+		t.Errorf("next reading after %d turns that are just short, want 8", got)
 	}
-	if got := read(16 * shortTurn); got != 1 {
+	if got := read(8 * shortTurn); got != 1 {
 		t.Errorf("next reading after %d long turns, want 1", got)
 	}
 }

@@ -27,7 +27,6 @@ func (m *Mailbox[T]) run(w *worker) {
 // mailbox, which the next worker may have already. It returns false after a panic.
 func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 	var (
-		none T
 		turn uint64   // cost of the turn that runs
 		used spent[T] // lost to the collector after a panic
 		look = pace{turns: w.turns}
@@ -68,6 +67,9 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 			if look.due(w.turns) && m.gate.group == nil && !m.pool.ready.any() {
 				look.pause()
 			}
+			if m.inbox.head.Load() == nil {
+				m.budget.shrink(&m.finished, &m.pool.quota)
+			}
 			c.w = nil
 			if n = m.inbox.take(&m.nodes.idle); n == nil {
 				return true
@@ -75,19 +77,18 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 			c.w = w
 		}
 		m.list = n.next
-		v, cost := n.v, n.cost
-		n.v = none // a free node must not keep what it carried alive
-		used.add(n, m.nodes)
-		if cost == costMarker {
+		if n.cost == costMarker {
+			used.add(n, m.nodes)
 			continue
 		}
-		if m.lends {
-			used.flush(m.nodes) // what follows n may be consumed by another worker
-		}
-		turn = cost
-		m.consumer.Consume(c, v)
+		turn = n.cost
+		m.consumer.Consume(c, &n.V)
+		m.finish(turn)
 		turn = 0
-		m.finish(cost)
+		used.add(n, m.nodes)
+		if m.lends {
+			used.flush(m.nodes) // what followed n may have been consumed by another worker
+		}
 		if w.turned() || w.turns-from >= share && m.gate.group.othersWait() {
 			used.flush(m.nodes)
 			m.back(w)

@@ -8,9 +8,9 @@ import (
 
 // slice is a worker's measure of time. Reading the clock takes as long as a
 // short turn, so it is read once in every turns: in each one while turns are
-// long, in every 16th when they have proved to be short. A claim starts at the
+// long, in every 8th when they have proved to be short. A claim starts at the
 // last reading, which short turns cannot have left far behind. When turns
-// suddenly become long, the claim may last up to 15 of them too long; the monitor
+// suddenly become long, the claim may last up to 7 of them too long; the monitor
 // ends it after stallAfter if others wait.
 type slice struct {
 	now   clock.Mono // the last reading
@@ -20,8 +20,8 @@ type slice struct {
 }
 
 const (
-	maxTurnsPerReading = 16
-	// Turns that take less than this on average are short: 16 of them are a
+	maxTurnsPerReading = 8
+	// Turns that take less than this on average are short: 8 of them are a
 	// negligible part of any sensible time budget.
 	shortTurn = time.Microsecond
 )

@@ -65,7 +65,8 @@ type actor struct {
 
 func (a *actor) Begin(*Claim[order]) {}
 
-func (a *actor) Consume(c *Claim[order], o order) {
+func (a *actor) Consume(c *Claim[order], v *order) {
+	o := *v
 	gate := a.gate
 	note := func(what string) {
 		a.tr.mu.Lock()

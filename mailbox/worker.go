@@ -36,6 +36,7 @@ type worker struct {
 	left   *gate
 	holder *worker  // of left's claim
 	lost   [2]*gate // this worker ends
+	local  any      // see Claim.Local
 	takes  uint
 	turns  uint64
 	slice  slice
@@ -105,6 +106,9 @@ func (p *Pool) search(w *worker) *gate {
 			runtime.Gosched()
 			g = p.take(w)
 		}
+	}
+	if g != nil && w.searching { // others ran meanwhile
+		w.slice.start()
 	}
 	if g != nil {
 		p.stopSearching(w)

@@ -9,6 +9,7 @@ package buf
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/zlnode/zlnode/internal/invariant"
 )
@@ -64,6 +65,10 @@ func Copy(p []byte) *Buf {
 
 // Bytes returns the block's bytes, valid until the caller's reference is freed.
 func (b *Buf) Bytes() []byte { return b.data }
+
+// View returns b as a string without a copy. It is valid as long as b is, and b must not
+// change meanwhile: who keeps it longer clones it.
+func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // Cap returns the number of bytes that Resize can reach.
 func (b *Buf) Cap() int { return cap(b.data) }

@@ -62,17 +62,20 @@ func (c *objectCell) become(claim *mailbox.Claim[message], next mailbox.Consumer
 	claim.Become(next)
 }
 
-// push admits a message; the error says that it was not taken.
-func (c *objectCell) push(m message) *Error {
-	if m.toSpot == (c.typ.Kind == store.Actor) {
+// push admits a message; the error says that it was not taken. See message.fill.
+func (c *objectCell) push(s sender, o *Outgoing, deadline clock.Mono, a *arrival) *Error {
+	if o.ToSpot == (c.typ.Kind == store.Actor) {
 		return fail(errkind.TypeMismatch, "message", c.ref.ID, "it is %v", c.typ.Kind)
 	}
-	if m.objGen != 0 && m.objGen != c.ref.ObjectGen {
-		return fail(errkind.InvalidOperation, "message", c.ref.ID, "it is for incarnation %d, the Actor is %d", m.objGen, c.ref.ObjectGen)
+	if a != nil && a.objGen != 0 && a.objGen != c.ref.ObjectGen {
+		return fail(errkind.InvalidOperation, "message", c.ref.ID, "it is for incarnation %d, the Actor is %d", a.objGen, c.ref.ObjectGen)
 	}
-	if err := c.box.Push(m, m.bytes()); err != nil {
+	place, err := c.box.Reserve(len(o.Name) + len(o.Metadata) + len(o.Payload))
+	if err != nil {
 		return errQueueFull
 	}
+	place.V.fill(c.typ, s, o, deadline, a)
+	c.box.Enqueue(place)
 	return nil
 }
 
@@ -80,13 +83,13 @@ func (c *objectCell) push(m message) *Error {
 func (c *objectCell) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer: one message is one turn.
-func (c *objectCell) Consume(claim *mailbox.Claim[message], m message) {
-	if m.kind == msgControl || m.kind == msgEnd {
+func (c *objectCell) Consume(claim *mailbox.Claim[message], m *message) {
+	if m.control != nil {
 		m.control(&turn{node: c.node, cell: c, claim: claim})
 		m.done()
 		return
 	}
-	if err := c.mayRun(&m); err != nil {
+	if err := c.mayRun(claim.Now(), m); err != nil {
 		m.refuse(c.node, err)
 		return
 	}
@@ -95,8 +98,7 @@ func (c *objectCell) Consume(claim *mailbox.Claim[message], m message) {
 
 // mayRun checks what can have changed since the message was admitted: the
 // node's right to act, the message's deadline, the Session's binding.
-func (c *objectCell) mayRun(m *message) *Error {
-	now := clock.Now()
+func (c *objectCell) mayRun(now clock.Mono, m *message) *Error {
 	switch {
 	case !c.node.mayAct(now):
 		return errNotOwner
@@ -121,7 +123,7 @@ type turn struct {
 // the queue's budget, so that peers cannot fill memory with requests; the error
 // says that f will not run.
 func (c *objectCell) control(f func(*turn)) *Error {
-	if c.box.Push(message{kind: msgControl, control: f, deadline: clock.Never}, 0) != nil {
+	if c.box.Push(controlMessage(msgControl, f), 0) != nil {
 		return errQueueFull
 	}
 	return nil
@@ -130,11 +132,17 @@ func (c *objectCell) control(f func(*turn)) *Error {
 // ended runs f in the Actor's turn, outside the budget: for the end of what was
 // admitted before, of which there is one for each.
 func (c *objectCell) ended(f func(*turn)) {
-	c.box.PushControl(message{kind: msgEnd, control: f, deadline: clock.Never})
+	c.box.PushControl(controlMessage(msgEnd, f))
 }
 
+func controlMessage(kind messageKind, f func(*turn)) message {
+	return message{sender: sender{kind: kind}, packet: noPacket, control: f, deadline: clock.Never}
+}
+
+var noPacket = new(packetType)
+
 // hold keeps messages in order until the Actor's fate is known. What it holds is
-// out of the mailbox's budget, so it has one of the same size;
+// out of the mailbox's budget, so it has one of the same size, beside the node's;
 // what goes over is refused at once, but for ends, of which there is at most one
 // for each thing that was admitted before.
 type hold struct {
@@ -147,13 +155,26 @@ type hold struct {
 func (h *hold) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer.
-func (h *hold) Consume(_ *mailbox.Claim[message], m message) {
-	if m.kind != msgEnd && (len(h.held) >= actorQueueMessages || h.bytes+m.bytes() > actorQueueBytes) {
+func (h *hold) Consume(_ *mailbox.Claim[message], m *message) {
+	n := m.bytes()
+	if m.kind != msgEnd && (len(h.held) >= actorQueueMessages || h.bytes+n > actorQueueBytes || !h.node.pool.Hold(n)) {
 		m.refuse(h.node, errQueueFull)
 		return
 	}
-	h.bytes += m.bytes()
-	h.held = append(h.held, m)
+	h.bytes += n
+	h.held = append(h.held, m.take())
+}
+
+// take empties the hold.
+func (h *hold) take() []message {
+	held := h.held
+	h.held, h.bytes = nil, 0
+	for i := range held {
+		if held[i].kind != msgEnd {
+			h.node.pool.Release(held[i].bytes())
+		}
+	}
+	return held
 }
 
 // release hands what was held to next, before anything that comes later.
@@ -171,22 +192,21 @@ func (r *release) Begin(claim *mailbox.Claim[message]) {
 		return
 	}
 	r.cell.become(claim, r.next)
-	held := r.from.held
-	r.from.held = nil
+	held := r.from.take()
 	defer func() { // a handler that ends its goroutine leaves some
 		for i := range held {
 			held[i].refuse(r.cell.node, errTurnEnded)
 		}
 	}()
 	for len(held) > 0 {
-		m := held[0]
+		m := &held[0]
 		held = held[1:]
 		r.cell.current.Consume(claim, m)
 	}
 }
 
 // Consume implements mailbox.Consumer.
-func (r *release) Consume(*mailbox.Claim[message], message) {
+func (r *release) Consume(*mailbox.Claim[message], *message) {
 	invariant.Check(false, "a release got a message; its Begin gives the mailbox on")
 }
 
@@ -200,7 +220,7 @@ type refusal struct {
 func (r *refusal) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer.
-func (r *refusal) Consume(_ *mailbox.Claim[message], m message) { m.refuse(r.node, r.err) }
+func (r *refusal) Consume(_ *mailbox.Claim[message], m *message) { m.refuse(r.node, r.err) }
 
 // refuseAll makes err the answer to everything that waits for the cell and to
 // everything that still comes.
@@ -220,10 +240,10 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 	before := e.cell.current
 	e.cell.become(claim, &refusal{node: e.cell.node, err: e.err})
 	if h, ok := before.(*hold); ok {
-		for _, m := range h.held {
-			m.refuse(e.cell.node, e.err)
+		held := h.take()
+		for i := range held {
+			held[i].refuse(e.cell.node, e.err)
 		}
-		h.held = nil
 	}
 	e.cell.fenceTimers()
 	e.cell.bind(binding{})
@@ -231,6 +251,6 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 }
 
 // Consume implements mailbox.Consumer.
-func (e *ending) Consume(*mailbox.Claim[message], message) {
+func (e *ending) Consume(*mailbox.Claim[message], *message) {
 	invariant.Check(false, "an ending got a message; its Begin gives the mailbox on")
 }

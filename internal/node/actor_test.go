@@ -53,15 +53,18 @@ func (j *journal) add(b byte) {
 }
 
 func journalType(j *journal) *ObjectType {
-	return &ObjectType{Kind: store.Actor, Name: "journal", Sends: map[string]SendHandler{
-		"note": func(_ *Call, _ any, payload []byte) error { j.add(payload[0]); return nil },
-	}}
+	return typeWith("journal", func(_ *Call, _ any, payload []byte) error { j.add(payload[0]); return nil })
 }
 
-func note(b byte) message {
-	m := message{kind: msgSend, deadline: clock.Never}
-	m.name, m.meta, m.payload, m.owner = pack("note", nil, []byte{b})
-	return m
+// typeWith is an Actor type whose Actors take the one-way packet "note".
+func typeWith(name string, h SendHandler) *ObjectType {
+	return &ObjectType{Kind: store.Actor, Name: name, packets: map[string]*packetType{"note": {name: "note", send: h}}}
+}
+
+func note(b byte) *Outgoing { return &Outgoing{Name: "note", Payload: []byte{b}} }
+
+func pushNote(c *objectCell, b byte) *Error {
+	return c.push(sender{kind: msgSend}, note(b), clock.Never, nil)
 }
 
 // barrier waits until everything pushed before has had its turn.
@@ -81,7 +84,7 @@ func TestWhatIsHeldRunsFirstAndInOrder(t *testing.T) {
 	held := &hold{node: n}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	for b := range byte(50) {
-		if err := c.push(note(b)); err != nil {
+		if err := pushNote(c, b); err != nil {
 			t.Fatal(err)
 		}
 		if b == 24 {
@@ -102,21 +105,21 @@ func TestAHeldMessageThatChangesTheConsumerKeepsTheRestHeld(t *testing.T) {
 	n, j := bareNode(t), &journal{}
 	first, second := &hold{node: n}, &hold{node: n}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, first)
-	push := func(m message) {
+	push := func(b byte) {
 		t.Helper()
-		if err := c.push(m); err != nil {
+		if err := pushNote(c, b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	push(note(1))
+	push(1)
 	became := make(chan struct{})
 	if err := c.control(func(t *turn) { t.cell.become(t.claim, second); close(became) }); err != nil {
 		t.Fatal(err)
 	}
-	push(note(2))
+	push(2)
 	c.box.Seal(&release{cell: c, from: first, next: c})
 	<-became
-	push(note(3))
+	push(3)
 	c.box.Seal(&release{cell: c, from: second, next: c})
 	barrier(t, c)
 	if want := []byte{1, 2, 3}; !slices.Equal(j.all, want) {
@@ -137,9 +140,7 @@ func TestTheEndRefusesWhatIsHeldQueuedAndLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := note(9)
-		m.kind, m.from = msgRequest, replyTo{node: n, corr: corr}
-		if err := c.push(m); err != nil {
+		if err := c.push(sender{kind: msgRequest, corr: corr}, note(9), clock.Never, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,7 +161,7 @@ func TestAHoldIsBounded(t *testing.T) {
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	const more = 100
 	for i := range actorQueueMessages + more {
-		for m := note(byte(i)); c.push(m) != nil; { // until the hold has taken what is queued
+		for pushNote(c, byte(i)) != nil { // until the hold has taken what is queued
 			runtime.Gosched()
 		}
 	}
@@ -177,10 +178,7 @@ func TestAHoldIsBounded(t *testing.T) {
 func TestAMessageForAnotherIncarnationIsRefused(t *testing.T) {
 	n := bareNode(t)
 	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 7}, 1, &hold{node: n})
-	m := note(1)
-	defer m.owner.Free()
-	m.objGen = 6
-	if err := c.push(m); err == nil {
+	if err := c.push(sender{kind: msgSend}, note(1), clock.Never, &arrival{objGen: 6}); err == nil {
 		t.Error("taken")
 	}
 }
@@ -193,7 +191,7 @@ func TestNoTurnBeginsPastTheAdmissionDeadline(t *testing.T) {
 	n.store = struct{ store.Store }{} // there is one; nothing here calls it
 	held := &hold{node: n}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
-	if err := c.push(note(1)); err != nil {
+	if err := pushNote(c, 1); err != nil {
 		t.Fatal(err)
 	}
 	n.admitUntil.Store(int64(clock.Now()))
@@ -203,7 +201,7 @@ func TestNoTurnBeginsPastTheAdmissionDeadline(t *testing.T) {
 		t.Errorf("executed %v, %d dropped", j.all, n.counters.dropped.Load())
 	}
 	n.admitUntil.Store(int64(clock.Never))
-	if err := c.push(note(2)); err != nil {
+	if err := pushNote(c, 2); err != nil {
 		t.Fatal(err)
 	}
 	barrier(t, c)
@@ -218,13 +216,13 @@ func TestAReleaseDoesNotWakeAnActorThatEnded(t *testing.T) {
 	n, j := bareNode(t), &journal{}
 	held := &hold{node: n}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
-	if err := c.push(note(1)); err != nil {
+	if err := pushNote(c, 1); err != nil {
 		t.Fatal(err)
 	}
 	c.refuseAll(errGone)
 	c.box.Seal(&release{cell: c, from: held, next: c})
 	barrier(t, c)
-	if err := c.push(note(2)); err != nil {
+	if err := pushNote(c, 2); err != nil {
 		t.Fatal(err)
 	}
 	barrier(t, c)

@@ -28,18 +28,24 @@ func NewApp() *App {
 
 // ObjectType is a type of Actors or Spots with its factory, handlers and callbacks.
 type ObjectType struct {
-	Kind     store.Kind
-	Name     string
-	Wide     bool // a User Spot whose members share its gate
-	Factory  func(*ObjectContext) (any, error)
-	Sends    map[string]SendHandler
-	Requests map[string]RequestHandler
-	Timers   map[string]TimerHandler
+	Kind    store.Kind
+	Name    string
+	Wide    bool // a User Spot whose members share its gate
+	Factory func(*ObjectContext) (any, error)
+	Timers  map[string]TimerHandler
+	packets map[string]*packetType
 
 	// Of Spots; nil ones do nothing.
 	OnInitialize      func(c *Call, instance any) error
 	OnDisconnectActor func(c *Call, instance any, actor ActorRef) error
 	OnClosing         func(c *Call, instance any, reason ClosingReason) error
+}
+
+// packetType is what an object type does with the packets of a name.
+type packetType struct {
+	name    string
+	send    SendHandler    // nil: it takes none
+	request RequestHandler // nil: it takes none
 }
 
 // SendHandler and RequestHandler run in the Actor's turn. The payload is valid
@@ -143,8 +149,32 @@ func (a *App) newType(kind store.Kind, what, name string, factory func(*ObjectCo
 	}
 	return &ObjectType{
 		Kind: kind, Name: name, Factory: factory,
-		Sends: map[string]SendHandler{}, Requests: map[string]RequestHandler{}, Timers: map[string]TimerHandler{},
+		Timers: map[string]TimerHandler{}, packets: map[string]*packetType{},
 	}
+}
+
+// packet returns what the type does with packets of that name, to be filled in.
+func (t *ObjectType) packet(name string) *packetType {
+	p := t.packets[name]
+	if p == nil {
+		p = &packetType{name: name}
+		t.packets[name] = p
+	}
+	return p
+}
+
+// OnSend registers the handler of a one-way packet of t, a type of a's.
+func (a *App) OnSend(t *ObjectType, name string, h SendHandler) {
+	p := t.packet(name)
+	a.CheckName("send", t.Name, name, p.send != nil)
+	p.send = h
+}
+
+// OnRequest registers the handler of a request to objects of t, a type of a's.
+func (a *App) OnRequest(t *ObjectType, name string, h RequestHandler) {
+	p := t.packet(name)
+	a.CheckName("request", t.Name, name, p.request != nil)
+	p.request = h
 }
 
 // AddSession registers a session type.

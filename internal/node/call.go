@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 	"runtime/debug"
-	"sync"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -31,12 +30,11 @@ func (a *ObjectContext) Node() *Node { return a.cell.node }
 // with the turn, and is used again afterwards: nobody may keep it.
 type Call struct {
 	turnContext
-	message message
+	message *message
+	home    *any // where it is kept between turns: see mailbox.Claim.Local
 	// Outer is the public package's view of this value.
 	Outer any
 }
-
-var calls = sync.Pool{New: func() any { return new(Call) }}
 
 // Object returns the Actor or Spot whose turn it is.
 func (c *Call) Object() *ObjectContext {
@@ -51,17 +49,27 @@ func mustBeInTurn(ok bool) {
 	}
 }
 
-// Name returns the packet's name, a view that is valid during the turn.
-func (c *Call) Name() []byte { return c.message.name }
+// Name returns the packet's name; "" in timers and callbacks.
+func (c *Call) Name() string {
+	mustBeInTurn(c.message != nil)
+	return c.message.packet.name
+}
 
 // Metadata returns the encoded metadata, a view that is valid during the turn.
-func (c *Call) Metadata() []byte { return c.message.meta }
+func (c *Call) Metadata() []byte {
+	mustBeInTurn(c.message != nil)
+	return c.message.metadata()
+}
 
 // Codec returns the number of the payload's codec.
-func (c *Call) Codec() uint8 { return c.message.codec }
+func (c *Call) Codec() uint8 {
+	mustBeInTurn(c.message != nil)
+	return c.message.codec
+}
 
 // FromSession reports whether the message came from the client of the bound Session.
 func (c *Call) FromSession() bool {
+	mustBeInTurn(c.message != nil)
 	return c.message.kind == msgSessionSend || c.message.kind == msgSessionRequest
 }
 
@@ -72,19 +80,24 @@ func (c *Call) Bound() bool {
 }
 
 // begin makes the Call of a turn.
-func (a *objectCell) begin(claim *mailbox.Claim[message], m message) *Call {
-	c := calls.Get().(*Call)
-	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, m.deadline
-	c.message = m
+func (a *objectCell) begin(claim *mailbox.Claim[message], m *message, deadline clock.Mono) *Call {
+	home := claim.Local()
+	c, _ := (*home).(*Call)
+	if c == nil {
+		c = new(Call)
+	}
+	*home = nil
+	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, deadline
+	c.message, c.home = m, home
 	return c
 }
 
 // over ends the turn's Call.
 func (c *Call) over() {
+	home := c.home
 	if reusable := c.end(); reusable {
-		outer := c.Outer
-		*c = Call{Outer: outer}
-		calls.Put(c)
+		*c = Call{Outer: c.Outer}
+		*home = c
 	}
 }
 
@@ -108,47 +121,44 @@ func (a *objectCell) told(what string, err *Error) {
 }
 
 // run is the object's turn for one application message.
-func (a *objectCell) run(claim *mailbox.Claim[message], m message) {
+func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 	answered := false
-	c := a.begin(claim, m)
+	c := a.begin(claim, m, m.deadline)
 	defer func() {
 		if !answered { // the handler ended its goroutine
-			a.told(string(m.name), errTurnEnded)
+			a.told(m.packet.name, errTurnEnded)
 			c.over()
 			m.refuse(a.node, errTurnEnded)
 		}
 	}()
 	var r Reply
 	var err *Error
-	switch m.kind {
-	case msgSend, msgSessionSend:
-		h, ok := a.typ.Sends[string(m.name)]
-		if !ok {
-			err = fail(errkind.NotFound, "send", a.ref.ID, "type %q has no send handler %q", a.typ.Name, m.name)
-		} else {
-			err = guard(a.node, "actor", a.ref.ID, func() error { return h(c, a.instance, m.payload) })
-		}
+	switch p := m.packet; {
+	case m.asks() && p.request != nil:
+		err = guard(a.node, "actor", a.ref.ID, func() (e error) { r, e = p.request(c, a.instance, m.body()); return e })
+	case m.asks():
+		err = fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, p.name)
+	case p.send != nil:
+		err = guard(a.node, "actor", a.ref.ID, func() error { return p.send(c, a.instance, m.body()) })
 	default:
-		h, ok := a.typ.Requests[string(m.name)]
-		if !ok {
-			err = fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, m.name)
-		} else {
-			err = guard(a.node, "actor", a.ref.ID, func() (e error) { r, e = h(c, a.instance, m.payload); return e })
-		}
+		err = fail(errkind.NotFound, "send", a.ref.ID, "type %q has no send handler %q", a.typ.Name, p.name)
 	}
 	answered = true
 	if a.node.cfg.OnTurn != nil {
-		a.told(string(m.name), err)
+		a.told(m.packet.name, err)
 	}
-	a.answer(&m, r, err)
+	a.answer(m, r, err)
 	c.over()
 	m.done()
 }
 
+// noMessage is what a callback's Call shows. Nobody writes it.
+var noMessage = controlMessage(msgControl, nil)
+
 // callback runs f, application code that no message asks for, in the object's turn. A
 // failure is logged and counted.
 func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadline clock.Mono, f func(c *Call) error) *Error {
-	c := a.begin(claim, message{kind: msgControl, deadline: deadline})
+	c := a.begin(claim, &noMessage, deadline)
 	defer c.over() // also if it ends its goroutine
 	err := guard(a.node, "object", a.ref.ID, func() error { return f(c) })
 	if err != nil {
@@ -163,21 +173,21 @@ func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadli
 // answer ends the message towards its sender.
 func (a *objectCell) answer(m *message, r Reply, err *Error) {
 	switch {
-	case m.kind == msgSend || m.kind == msgSessionSend:
+	case !m.asks():
 		if err != nil {
 			a.node.counters.failedSends.Add(1)
-			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Bytes("packet", m.name).Str("error", clip(err.Error())).
+			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Str("packet", clip(m.packet.name)).Str("error", clip(err.Error())).
 				Msg("a send handler failed")
 		}
 	case err != nil:
 		if err.Kind == errkind.InternalFailure { // whose cause its caller may not be told
 			a.node.counters.failedRequests.Add(1)
-			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Bytes("packet", m.name).Str("error", clip(err.Error())).
+			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Str("packet", clip(m.packet.name)).Str("error", clip(err.Error())).
 				Msg("a request handler failed")
 		}
-		m.from.fail(err)
+		m.fail(a.node, err)
 	default:
-		m.from.reply(r.Codec, r.Payload)
+		m.reply(a.node, r.Codec, r.Payload)
 	}
 }
 

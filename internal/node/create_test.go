@@ -142,7 +142,7 @@ func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
 			_, err := n.finish(creation{id: "x", objGen: 1, version: 1}, &staged{c, held}, store.Finish{Result: store.Created})
 			ended <- err
 		})
-		if err := c.push(note(1)); err != nil {
+		if err := pushNote(c, 1); err != nil {
 			t.Fatal(err)
 		}
 		if r := await(t, "the re-assertion", asked); r.Epoch != 2 || r.Version != 2 {

@@ -108,7 +108,7 @@ func (a *objectCell) await(ctx context.Context, queue func(func(*turn)), what st
 // lifecycle runs f in the object's turn ahead of its messages. It is outside the budget:
 // there is a bounded number of such steps for each object.
 func (a *objectCell) lifecycle(f func(*turn)) {
-	a.box.PushLifecycle(message{kind: msgEnd, control: f, deadline: clock.Never})
+	a.box.PushLifecycle(controlMessage(msgEnd, f))
 }
 
 // disconnected tells the Actor's Spot that the client that was bound to it is gone: once

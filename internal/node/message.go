@@ -1,6 +1,8 @@
 package node
 
 import (
+	"strings"
+
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -18,108 +20,182 @@ const (
 	msgEnd            // the same, for the end of something: never refused for want of room
 )
 
-// message is one entry of an Actor's mailbox. name, meta and payload are views
-// that owner keeps valid; whoever ends the message calls done once.
+// inlineBytes is what of a message's metadata and payload is kept in the queue itself.
+// With it a place in the queue has 256 bytes.
+const inlineBytes = 104
+
+// message is one entry of an Actor's mailbox. It is made in its place in the queue by
+// fill, and whoever ends it calls done once, which leaves the place as fill expects it.
+// A small message fits into its first two cache lines, and no other line of its place is
+// touched: what crosses from the sender's processor to the Actor's is most of its cost.
 type message struct {
-	kind     messageKind
+	sender
 	codec    uint8
-	toSpot   bool
-	name     []byte
-	meta     []byte
-	payload  []byte
-	owner    *buf.Buf
-	from     replyTo
+	metaLen  uint8 // of inline
+	dataLen  uint8 // of inline, behind the metadata
+	packet   *packetType
 	deadline clock.Mono // clock.Never if the sender set none
-	objGen   uint64     // 0: whatever incarnation is there
-	session  bindingKey // of session packets
-	credit   credit
-	control  func(*turn)
+	inline   [inlineBytes]byte
+
+	// Of messages that need them; else zero.
+	owner   *buf.Buf // keeps meta and payload valid; nil: they are inline
+	meta    []byte
+	payload []byte
+	session bindingKey // of session packets
+	control func(*turn)
 }
 
-// bytes is what the message counts in its mailbox's budget.
-func (m *message) bytes() int { return len(m.name) + len(m.meta) + len(m.payload) }
+// fill writes a message for an object of type t. What o's bytes say is copied, or
+// referenced where a keeps it valid. a is nil for a message of this node's own.
+func (m *message) fill(t *ObjectType, s sender, o *Outgoing, deadline clock.Mono, a *arrival) {
+	m.sender, m.codec, m.deadline = s, o.Codec, deadline
+	if m.packet = t.packets[o.Name]; m.packet == nil {
+		m.packet = &packetType{name: strings.Clone(o.Name)}
+	}
+	m.metaLen, m.dataLen = 0, 0
+	switch n := len(o.Metadata); {
+	case n+len(o.Payload) <= inlineBytes:
+		m.metaLen, m.dataLen = uint8(n), uint8(len(o.Payload))
+		copy(m.inline[:], o.Metadata)
+		copy(m.inline[n:], o.Payload)
+	case a != nil:
+		m.owner, m.meta, m.payload = a.owner.Ref(), o.Metadata, o.Payload
+	default:
+		m.owner = buf.Get(n + len(o.Payload))
+		b := m.owner.Bytes()
+		copy(b, o.Metadata)
+		copy(b[n:], o.Payload)
+		m.meta, m.payload = b[:n:n], b[n:]
+	}
+	if a != nil {
+		m.session = a.session
+	}
+}
+
+// metadata and body are views that are valid until done.
+func (m *message) metadata() []byte {
+	if m.owner != nil {
+		return m.meta
+	}
+	return m.inline[:m.metaLen:m.metaLen]
+}
+
+func (m *message) body() []byte {
+	if m.owner != nil {
+		return m.payload
+	}
+	end := int(m.metaLen) + int(m.dataLen)
+	return m.inline[m.metaLen:end:end]
+}
+
+// bytes is what the message counted in its mailbox's budget.
+func (m *message) bytes() int { return len(m.packet.name) + len(m.metadata()) + len(m.body()) }
+
+// take moves the message out of its place.
+func (m *message) take() message {
+	taken := *m
+	*m = message{}
+	return taken
+}
 
 // done gives back what the message held. It comes after the turn, so that a
 // sender's credits return only when its message was worked off.
 func (m *message) done() {
-	m.owner.Free()
-	m.credit.giveBack()
+	m.giveBack()
+	m.sender = sender{}
+	if m.owner != nil {
+		m.owner.Free()
+		m.owner, m.meta, m.payload = nil, nil, nil
+	}
+	if m.session.gen != 0 {
+		m.session = bindingKey{}
+	}
+	if m.control != nil {
+		m.control = nil
+	}
 }
 
 // refuse ends a message that is not executed: a request with err, anything else
 // as a counted drop.
 func (m *message) refuse(n *Node, err *Error) {
-	switch m.kind {
-	case msgRequest, msgSessionRequest:
-		if err == errQueueFull && m.from.link != nil {
-			err = errQueueFullThere // a full queue of another node, for who asked
-		}
-		m.from.fail(err)
-	case msgSend, msgSessionSend:
-		n.counters.dropped.Add(1)
-	case msgControl, msgEnd:
+	if m.control != nil {
 		m.control(&turn{node: n, refused: err})
+	} else {
+		m.sender.refuse(n, err)
 	}
 	m.done()
 }
 
-// replyTo is the way back of a request: to a peer, or to a waiter of this node.
-type replyTo struct {
+// arrival is what a message that came over a connection has beside its content.
+type arrival struct {
+	owner   *buf.Buf // of the content
+	objGen  uint64   // of the incarnation that is meant; 0: whichever is there
+	session bindingKey
+}
+
+// sender is where a message came from, and the way back.
+type sender struct {
+	kind messageKind
+	paid uint32    // bytes of the link's credit
 	link *linkConn // nil: this node
-	node *Node
-	corr uint64
+	corr uint64    // of requests
+}
+
+// asks reports whether the sender waits for an answer.
+func (s *sender) asks() bool { return s.kind == msgRequest || s.kind == msgSessionRequest }
+
+// refuse tells the sender, if it waits, or counts a drop.
+func (s *sender) refuse(n *Node, err *Error) {
+	switch {
+	case !s.asks():
+		n.counters.dropped.Add(1)
+	case err == errQueueFull && s.link != nil:
+		s.fail(n, errQueueFullThere) // a full queue of another node, for who asked
+	default:
+		s.fail(n, err)
+	}
 }
 
 // reply sends the reply, whose bytes it copies.
-func (r replyTo) reply(codec uint8, payload []byte) {
+func (s *sender) reply(n *Node, codec uint8, payload []byte) {
 	switch {
 	case len(payload) > payloadBytesMax:
-		r.fail(fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(payload), payloadBytesMax))
-	case r.link != nil:
-		r.link.sendReply(r.corr, codec, payload)
+		s.fail(n, fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(payload), payloadBytesMax))
+	case s.link != nil:
+		s.link.sendReply(s.corr, codec, payload)
 	default:
 		b := buf.Copy(payload)
-		r.node.local.complete(r.corr, result{codec: codec, payload: b.Bytes(), owner: b})
+		n.local.complete(s.corr, result{codec: codec, payload: b.Bytes(), owner: b})
 	}
 }
 
 // fail ends the request with err.
-func (r replyTo) fail(err *Error) {
-	if r.link != nil {
-		r.link.sendError(r.corr, err)
+func (s *sender) fail(n *Node, err *Error) {
+	if s.link != nil {
+		s.link.sendError(s.corr, err)
 		return
 	}
-	r.node.local.complete(r.corr, result{err: err})
+	n.local.complete(s.corr, result{err: err})
 }
 
-// credit is what a message took from its sender's window.
-type credit struct {
-	link *linkConn
-	n    int
-}
-
-func (c credit) giveBack() {
-	if c.link != nil {
-		c.link.consumed(c.n)
+// giveBack returns the credit that the message took.
+func (s *sender) giveBack() {
+	if s.paid != 0 {
+		s.link.consumed(int(s.paid))
 	}
-}
-
-// pack copies name, meta and payload into one buffer and returns views of it.
-func pack(name string, meta, payload []byte) (nameView, metaView, payloadView []byte, owner *buf.Buf) {
-	owner = buf.Get(len(name) + len(meta) + len(payload))
-	b := owner.Bytes()
-	copy(b, name)
-	copy(b[len(name):], meta)
-	copy(b[len(name)+len(meta):], payload)
-	return b[:len(name):len(name)], b[len(name) : len(name)+len(meta) : len(name)+len(meta)], b[len(name)+len(meta):], owner
 }
 
 // checkMessage refuses what no peer would accept, before anything is sent.
 func checkMessage(op, id, name string, meta, payload []byte) *Error {
-	switch {
-	case !wire.ValidID(id):
+	if !wire.ValidID(id) {
 		return fail(errkind.InvalidOperation, op, id, "an id has 1 to %d bytes of UTF-8", idBytesMax)
-	case !wire.ValidID(name):
+	}
+	return checkContent(op, id, name, meta, payload)
+}
+
+// checkContent is checkMessage for an id that is an object's.
+func checkContent(op, id, name string, meta, payload []byte) *Error {
+	if !wire.ValidID(name) {
 		return fail(errkind.InvalidOperation, op, id, "a packet name has 1 to %d bytes of UTF-8", nameBytesMax)
 	}
 	return checkSizes(op, id, meta, payload)
@@ -134,10 +210,4 @@ func checkSizes(op, id string, meta, payload []byte) *Error {
 		return fail(errkind.InvalidOperation, op, id, "a payload of %d bytes is over the limit of %d", len(payload), payloadBytesMax)
 	}
 	return nil
-}
-
-func newMessage(kind messageKind, o *Outgoing) message {
-	m := message{kind: kind, codec: o.Codec, deadline: clock.Never, toSpot: o.ToSpot}
-	m.name, m.meta, m.payload, m.owner = pack(o.Name, o.Metadata, o.Payload)
-	return m
 }

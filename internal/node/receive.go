@@ -25,12 +25,12 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 	if !info.After {
 		return &engine.CloseError{Reason: engine.CloseReason{Code: engine.ProtocolError, Text: cmd.String() + " record on an open link"}}
 	}
-	var paid credit
+	var paid uint32
 	if info.Credited {
 		if err := l.returns.Received(len(record)); err != nil {
 			return err
 		}
-		paid = credit{l, len(record)}
+		paid = uint32(len(record))
 	}
 	switch cmd {
 	case wire.CmdActorSend:
@@ -75,7 +75,7 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 			return err
 		}
 		l.push(&p)
-		paid.giveBack()
+		l.consumed(int(paid))
 	case wire.CmdBind:
 		b, err := wire.DecodeBind(body)
 		if err != nil {
@@ -154,33 +154,29 @@ func (l *linkConn) completed(corr uint64, r result) {
 }
 
 // actorMessage admits a message for an Actor of this node.
-func (l *linkConn) actorMessage(a *wire.ActorMessage, owner *buf.Buf, paid credit) {
-	m := message{
-		kind: msgSend, codec: a.Codec, name: a.Name, meta: a.Metadata, payload: a.Payload,
-		objGen: a.ObjGen, deadline: deadlineAfter(a.DeadlineMS), credit: paid,
-	}
+func (l *linkConn) actorMessage(a *wire.ActorMessage, owner *buf.Buf, paid uint32) {
+	s := sender{kind: msgSend, link: l, paid: paid, corr: a.Correlation}
 	if a.Correlation != 0 {
-		m.kind, m.from = msgRequest, replyTo{link: l, corr: a.Correlation}
+		s.kind = msgRequest
 	}
-	l.admit(a.ID, a.OwnerGen, m, owner)
+	o := Outgoing{Name: buf.View(a.Name), Codec: a.Codec, Metadata: a.Metadata, Payload: a.Payload}
+	l.admit(a.ID, a.OwnerGen, s, &o, a.DeadlineMS, &arrival{owner: owner, objGen: a.ObjGen})
 }
 
-func (l *linkConn) sessionPacket(p *wire.SessionPacket, owner *buf.Buf, paid credit) {
-	m := message{
-		kind: msgSessionSend, codec: p.Codec, name: p.Name, meta: p.Metadata, payload: p.Payload,
-		objGen: p.ObjGen, deadline: deadlineAfter(p.DeadlineMS), credit: paid,
-		session: bindingKey{link: l, session: p.Session, gen: p.BindingGen},
-	}
+func (l *linkConn) sessionPacket(p *wire.SessionPacket, owner *buf.Buf, paid uint32) {
+	s := sender{kind: msgSessionSend, link: l, paid: paid, corr: p.Correlation}
 	if p.Correlation != 0 {
-		m.kind, m.from = msgSessionRequest, replyTo{link: l, corr: p.Correlation}
+		s.kind = msgSessionRequest
 	}
-	l.admit(p.ID, 0, m, owner)
+	o := Outgoing{Name: buf.View(p.Name), Codec: p.Codec, Metadata: p.Metadata, Payload: p.Payload}
+	l.admit(p.ID, 0, s, &o, p.DeadlineMS, &arrival{
+		owner: owner, objGen: p.ObjGen, session: bindingKey{link: l, session: p.Session, gen: p.BindingGen},
+	})
 }
 
 // admit puts a message of this link into its Actor's mailbox, or refuses it.
 // ownerGen is that of the route that it took.
-func (l *linkConn) admit(id []byte, ownerGen uint64, m message, owner *buf.Buf) {
-	m.owner = owner.Ref()
+func (l *linkConn) admit(id []byte, ownerGen uint64, s sender, o *Outgoing, deadlineMS uint32, a *arrival) {
 	cell, ok := l.node.actors.LoadBytes(id)
 	var err *Error
 	switch {
@@ -189,14 +185,15 @@ func (l *linkConn) admit(id []byte, ownerGen uint64, m message, owner *buf.Buf) 
 	case !l.node.mayAct(l.node.lately()):
 		err = errNotOwner
 	case !ok:
-		if err = errNotHere; m.kind == msgSend {
+		if err = errNotHere; s.kind == msgSend {
 			l.sendControl(&wire.RouteStale{ID: id, OwnerGen: ownerGen})
 		}
 	default:
-		err = cell.push(m)
+		err = cell.push(s, o, deadlineAfter(deadlineMS), a)
 	}
 	if err != nil {
-		m.refuse(l.node, err)
+		s.refuse(l.node, err)
+		s.giveBack()
 	}
 }
 

@@ -133,7 +133,7 @@ func TestARowIsWrittenAgainWhileItsActorGoesOn(t *testing.T) {
 	round := make(chan bool, 1)
 	go func() { round <- n.reassertActors(n.life, 2) }()
 	await(t, "the re-assertion", asked)
-	if err := c.push(note(1)); err != nil {
+	if err := pushNote(c, 1); err != nil {
 		t.Fatal(err)
 	}
 	barrier(t, c)

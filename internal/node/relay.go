@@ -149,21 +149,21 @@ func (s *sessionConn) relayRecord(b *sessionBinding, p *session.Packet) (*buf.Bu
 
 // relayHere puts the packet into the mailbox of an Actor of this node.
 func (s *sessionConn) relayHere(b *sessionBinding, p *session.Packet, owner *buf.Buf) {
-	m := message{
-		kind: msgSessionSend, codec: uint8(p.Codec), name: p.Name, meta: p.Meta, payload: p.Payload, owner: owner.Ref(),
-		deadline: clock.Never, objGen: b.ref.ObjectGen, session: bindingKey{session: s.id, gen: b.gen},
-	}
+	from, deadline := sender{kind: msgSessionSend}, clock.Never
 	if p.Kind == session.KindRequest {
-		m.kind, m.deadline = msgSessionRequest, clock.Now().Add(s.node.cfg.RequestTimeout)
-		corr, err := s.node.local.add(newClientRequest(s, p), m.deadline)
+		deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
+		corr, err := s.node.local.add(newClientRequest(s, p), deadline)
 		if err != nil {
-			owner.Free()
 			s.refuse(p, err)
 			return
 		}
-		m.from = replyTo{node: s.node, corr: corr}
+		from = sender{kind: msgSessionRequest, corr: corr}
 	}
-	if err := b.cell.push(m); err != nil {
-		m.refuse(s.node, err)
+	o := Outgoing{Name: buf.View(p.Name), Codec: uint8(p.Codec), Metadata: p.Meta, Payload: p.Payload}
+	err := b.cell.push(from, &o, deadline, &arrival{
+		owner: owner, objGen: b.ref.ObjectGen, session: bindingKey{session: s.id, gen: b.gen},
+	})
+	if err != nil {
+		from.refuse(s.node, err)
 	}
 }

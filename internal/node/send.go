@@ -41,17 +41,23 @@ func (i *Incoming) Release() {
 // Send sends a one-way message. It is done when the Actor's queue here, or the
 // queue of the link to its node, has taken the message; a later failure there
 // does not change that.
-func (n *Node) Send(ctx context.Context, id string, o Outgoing) error {
-	if err := checkMessage(opSend, id, o.Name, o.Metadata, o.Payload); err != nil {
-		return err
-	}
-	if err := n.sendTo(ctx, id, &o); err != nil {
+func (n *Node) Send(ctx context.Context, id string, o *Outgoing) error {
+	if err := n.sendTo(ctx, id, o); err != nil {
 		return err.of(opSend, id)
 	}
 	return nil
 }
 
 func (n *Node) sendTo(ctx context.Context, id string, o *Outgoing) *Error {
+	if cell, ok := n.actors.Load(id); ok {
+		if err := checkContent(opSend, id, o.Name, o.Metadata, o.Payload); err != nil {
+			return err
+		}
+		return n.pushHere(cell, sender{kind: msgSend}, o, clock.Never)
+	}
+	if err := checkMessage(opSend, id, o.Name, o.Metadata, o.Payload); err != nil {
+		return err
+	}
 	w, err := n.wayTo(ctx, opSend, id)
 	switch {
 	case err != nil:
@@ -59,11 +65,7 @@ func (n *Node) sendTo(ctx context.Context, id string, o *Outgoing) *Error {
 	case w.cell == nil:
 		return w.link.send(ctx, n.encode(w.route, o, 0, 0))
 	}
-	m := newMessage(msgSend, o)
-	if err = n.pushHere(w.cell, m); err != nil {
-		m.owner.Free()
-	}
-	return err
+	return n.pushHere(w.cell, sender{kind: msgSend}, o, clock.Never)
 }
 
 // encode makes the record of a message on route r; correlation and deadline are
@@ -84,7 +86,7 @@ func (n *Node) encode(r *route, o *Outgoing, corr uint64, left time.Duration) *b
 // Request sends a request and waits for its one end: reply, error, deadline,
 // cancellation or shutdown, whichever comes first (FO-03). Without a deadline in
 // ctx the node's request timeout holds.
-func (n *Node) Request(ctx context.Context, id string, o Outgoing) (Incoming, error) {
+func (n *Node) Request(ctx context.Context, id string, o *Outgoing) (Incoming, error) {
 	if err := checkMessage(opRequest, id, o.Name, o.Metadata, o.Payload); err != nil {
 		return Incoming{}, err
 	}
@@ -97,9 +99,9 @@ func (n *Node) Request(ctx context.Context, id string, o Outgoing) (Incoming, er
 	}
 	var r result
 	if ctx.Value(yieldKey{}) == nil {
-		r = n.requestTo(ctx, id, &o, deadline)
+		r = n.requestTo(ctx, id, o, deadline)
 	} else {
-		kept := o // on the heap, which the other way does without
+		kept := *o // on the heap, which the other way does without
 		r = n.requestYielding(ctx, id, &kept, deadline)
 	}
 	if r.err != nil {
@@ -151,10 +153,7 @@ func (n *Node) requestHere(ctx context.Context, cell *objectCell, o *Outgoing, d
 	if t := turnFrom(ctx); t != nil && t.gate != nil && t.cell != nil && t.cell.sharesGate(cell) {
 		return n.local.abandon(w, corr, errSameGate)
 	}
-	m := newMessage(msgRequest, o)
-	m.from, m.deadline = replyTo{node: n, corr: corr}, deadline
-	if err := n.pushHere(cell, m); err != nil {
-		m.owner.Free()
+	if err := n.pushHere(cell, sender{kind: msgRequest, corr: corr}, o, deadline); err != nil {
 		return n.local.abandon(w, corr, err)
 	}
 	return n.local.wait(ctx, w, corr, deadline)
@@ -235,14 +234,14 @@ func (n *Node) isHere(ref *ActorRef) bool {
 }
 
 // pushHere admits a message for an Actor of this node.
-func (n *Node) pushHere(cell *objectCell, m message) *Error {
+func (n *Node) pushHere(cell *objectCell, s sender, o *Outgoing, deadline clock.Mono) *Error {
 	switch {
 	case n.stopping.Load():
 		return errStopping
 	case !n.mayAct(n.lately()):
 		return errNotOwner
 	}
-	return cell.push(m)
+	return cell.push(s, o, deadline, nil)
 }
 
 // askPeer sends a control request to a peer and waits for its end.

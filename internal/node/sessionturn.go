@@ -81,7 +81,9 @@ func (c *SessionCall) Codec() uint8 { return uint8(c.packet.Codec) }
 func (s *sessionConn) Begin(*mailbox.Claim[packet]) {}
 
 // Consume implements mailbox.Consumer: one packet is one turn.
-func (s *sessionConn) Consume(claim *mailbox.Claim[packet], p packet) {
+func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
+	p := *queued
+	*queued = packet{}
 	if p.closed != "" {
 		s.ended(p.closed)
 		return

@@ -113,13 +113,11 @@ func TestWhoHasGivenUpItsGateStartsNoTimer(t *testing.T) {
 // req: FO-03
 func TestHeldMessagesEndAlthoughOneEndsItsGoroutine(t *testing.T) {
 	n := bareNode(t)
-	typ := &ObjectType{Kind: store.Actor, Name: "x", Sends: map[string]SendHandler{
-		"note": func(*Call, any, []byte) error { runtime.Goexit(); return nil },
-	}}
+	typ := typeWith("x", func(*Call, any, []byte) error { runtime.Goexit(); return nil })
 	held := &hold{node: n}
 	c := n.newCell(typ, ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	for range 3 {
-		if err := c.push(note(1)); err != nil {
+		if err := pushNote(c, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,8 +11,9 @@ type sink struct{ shard int }
 
 func (*sink) Begin(*mailbox.Claim[[]byte]) {}
 
-func (s *sink) Consume(_ *mailbox.Claim[[]byte], payload []byte) {
-	env.Recv(s.shard, stampOf(payload))
+func (s *sink) Consume(_ *mailbox.Claim[[]byte], v *[]byte) {
+	env.Recv(s.shard, stampOf(*v))
+	*v = nil
 }
 
 func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, func()) {
