@@ -51,8 +51,9 @@ func (s *nodes[T]) get() *Slot[T] {
 	if n == nil {
 		n = newChain[T]()
 	}
-	if n.next != nil {
-		s.chains.Put(n.next)
+	if rest := n.next; rest != nil {
+		rest.cost = 0 // brings its cache line here before it is wanted
+		s.chains.Put(rest)
 	}
 	return n
 }

@@ -30,9 +30,6 @@ const inlineBytes = 104
 // touched: what crosses from the sender's processor to the Actor's is most of its cost.
 type message struct {
 	sender
-	codec    uint8
-	metaLen  uint8 // of inline
-	dataLen  uint8 // of inline, behind the metadata
 	packet   *packetType
 	deadline clock.Mono // clock.Never if the sender set none
 	inline   [inlineBytes]byte
@@ -48,11 +45,11 @@ type message struct {
 // fill writes a message for an object of type t. What o's bytes say is copied, or
 // referenced where a keeps it valid. a is nil for a message of this node's own.
 func (m *message) fill(t *ObjectType, s sender, o *Outgoing, deadline clock.Mono, a *arrival) {
-	m.sender, m.codec, m.deadline = s, o.Codec, deadline
+	m.sender, m.deadline = s, deadline
+	m.codec = o.Codec
 	if m.packet = t.packets[o.Name]; m.packet == nil {
 		m.packet = &packetType{name: strings.Clone(o.Name)}
 	}
-	m.metaLen, m.dataLen = 0, 0
 	switch n := len(o.Metadata); {
 	case n+len(o.Payload) <= inlineBytes:
 		m.metaLen, m.dataLen = uint8(n), uint8(len(o.Payload))
@@ -136,9 +133,13 @@ type arrival struct {
 // sender is where a message came from, and the way back.
 type sender struct {
 	kind messageKind
-	paid uint32    // bytes of the link's credit
-	link *linkConn // nil: this node
-	corr uint64    // of requests
+	// codec and the lengths of what is inline are the message's. They are here since
+	// there is room.
+	codec, metaLen, dataLen uint8
+	paid                    uint32    // bytes of the link's credit
+	link                    *linkConn // nil: this node
+	to                      *waiter   // of a request of a goroutine of this node
+	corr                    uint64    // of requests
 }
 
 // asks reports whether the sender waits for an answer.
@@ -165,8 +166,17 @@ func (s *sender) reply(n *Node, codec uint8, payload []byte) {
 		s.link.sendReply(s.corr, codec, payload)
 	default:
 		b := buf.Copy(payload)
-		n.local.complete(s.corr, result{codec: codec, payload: b.Bytes(), owner: b})
+		s.complete(n, result{codec: codec, payload: b.Bytes(), owner: b})
 	}
+}
+
+// complete ends a request of this node.
+func (s *sender) complete(n *Node, r result) {
+	if s.to != nil {
+		n.local.completeRound(s.to, s.corr, r)
+		return
+	}
+	n.local.complete(s.corr, r)
 }
 
 // fail ends the request with err.
@@ -175,7 +185,7 @@ func (s *sender) fail(n *Node, err *Error) {
 		s.link.sendError(s.corr, err)
 		return
 	}
-	n.local.complete(s.corr, result{err: err})
+	s.complete(n, result{err: err})
 }
 
 // giveBack returns the credit that the message took.

@@ -28,10 +28,12 @@ type completer interface{ complete(r result) }
 //
 // Invariant: a completer leaves the table exactly once, by whoever calls
 // complete on it: reply, timeout, cancellation or the loss of the peer,
-// whichever took it first.
+// whichever took it first. A goroutine's request to an object of this node is counted
+// here and is in no table: it has a round of its waiter, which is ended just so.
 type pendingTable struct {
 	next   atomic.Uint64
 	count  atomic.Int64
+	failed chan struct{} // closed by fail
 	shards [16]struct {
 		mu      sync.Mutex
 		waiting map[uint64]completer // a goroutine minds the deadline
@@ -47,7 +49,7 @@ type timed struct {
 }
 
 func newPendingTable() *pendingTable {
-	t := &pendingTable{}
+	t := &pendingTable{failed: make(chan struct{})}
 	for i := range t.shards {
 		t.shards[i].waiting, t.shards[i].timed = map[uint64]completer{}, map[uint64]timed{}
 	}
@@ -108,8 +110,9 @@ func (t *pendingTable) complete(corr uint64, r result) bool {
 	return true
 }
 
-// fail ends every request, now and later, with err.
+// fail ends every request, now and later, with err. It is called once.
 func (t *pendingTable) fail(err *Error) {
+	defer close(t.failed)
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
@@ -154,40 +157,96 @@ func (t *pendingTable) sweep(now clock.Mono) {
 type waiter struct {
 	done  chan result
 	timer *time.Timer
+	armed clock.Mono    // when timer fires; it stays armed from one request to the next
+	round atomic.Uint64 // odd while a request within the node is under way
 }
 
 var waiters = sync.Pool{New: func() any {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
-	return &waiter{done: make(chan result, 1), timer: t}
+	return &waiter{done: make(chan result, 1), timer: t, armed: clock.Never}
 }}
 
 func (w *waiter) complete(r result) { w.done <- r }
 
+// begin registers w's next request within the node. On error it was not registered.
+func (t *pendingTable) begin(w *waiter) (round uint64, _ *Error) {
+	if t.count.Add(1) > pendingMax {
+		t.count.Add(-1)
+		return 0, errTooManyPending
+	}
+	return w.round.Add(1), nil
+}
+
+// end ends a request within the node. It returns false if that has ended before.
+func (t *pendingTable) end(w *waiter, round uint64) bool {
+	if !w.round.CompareAndSwap(round, round+1) {
+		return false
+	}
+	t.count.Add(-1)
+	return true
+}
+
+// completeRound is complete for a request within the node.
+func (t *pendingTable) completeRound(w *waiter, round uint64, r result) {
+	if !t.end(w, round) {
+		r.owner.Free()
+		return
+	}
+	w.complete(r)
+}
+
 // await waits for the request's result until deadline or the end of ctx, and
 // gives the waiter back. Exactly one terminal is returned.
 func (t *pendingTable) await(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) result {
-	var r result
-	if wait := deadline.Sub(clock.Now()); wait <= 0 {
-		r = t.giveUp(w, corr, errNoReply)
-	} else {
-		w.timer.Reset(wait)
-		select {
-		case r = <-w.done:
-		case <-ctx.Done():
-			r = t.giveUp(w, corr, fromContext(ctx, "", ""))
-		case <-w.timer.C:
-			r = t.giveUp(w, corr, errNoReply)
-		}
-		w.timer.Stop()
-	}
-	waiters.Put(w)
-	return r
+	return w.await(ctx, deadline, nil, func() bool { return t.take(corr) != nil })
 }
 
-// giveUp ends the request with err, unless its result has come or is just
-// being delivered.
-func (t *pendingTable) giveUp(w *waiter, corr uint64, err *Error) result {
+// awaitRound is await for a request within the node.
+func (t *pendingTable) awaitRound(ctx context.Context, w *waiter, round uint64, deadline clock.Mono) result {
+	return w.await(ctx, deadline, t.failed, func() bool { return t.end(w, round) })
+}
+
+// await waits for the result. end takes the request out of the hands of who would
+// complete it, and returns false if it is late.
+func (w *waiter) await(ctx context.Context, deadline clock.Mono, failed <-chan struct{}, end func() bool) (r result) {
+	defer waiters.Put(w)
+	w.arm(deadline)
+	for {
+		var err *Error
+		select {
+		case r = <-w.done:
+			return r
+		case <-ctx.Done():
+			err = fromContext(ctx, "", "")
+		case <-failed:
+			err = errStopping
+		case <-w.timer.C:
+			w.armed = clock.Never
+			if !clock.Now().Reached(deadline) { // it was set for an earlier request
+				w.arm(deadline)
+				continue
+			}
+			err = errNoReply
+		}
+		if !end() {
+			return <-w.done // which has come, or is just being delivered
+		}
+		return result{err: err}
+	}
+}
+
+// arm sees to it that the timer fires no later than deadline.
+func (w *waiter) arm(deadline clock.Mono) {
+	if deadline < w.armed {
+		w.armed = deadline
+		w.timer.Reset(deadline.Sub(clock.Now()))
+	}
+}
+
+// abandon ends a request that was registered and could not be sent.
+func (t *pendingTable) abandon(w *waiter, corr uint64, err *Error) (r result) {
+	defer waiters.Put(w)
 	if t.take(corr) == nil {
 		return <-w.done
 	}
@@ -198,23 +257,3 @@ func (t *pendingTable) giveUp(w *waiter, corr uint64, err *Error) result {
 type completeFunc func(r result)
 
 func (f completeFunc) complete(r result) { f(r) }
-
-// wait is await in a handler's turn or outside one.
-func (t *pendingTable) wait(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) result {
-	if turn := turnFrom(ctx); turn == nil || turn.gate == nil {
-		return t.await(ctx, w, corr, deadline)
-	}
-	return t.awaitInTurn(ctx, w, corr, deadline)
-}
-
-func (t *pendingTable) awaitInTurn(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) (r result) {
-	blocking(ctx, func() { r = t.await(ctx, w, corr, deadline) })
-	return r
-}
-
-// abandon ends a request that was registered and could not be sent.
-func (t *pendingTable) abandon(w *waiter, corr uint64, err *Error) result {
-	r := t.giveUp(w, corr, err)
-	waiters.Put(w)
-	return r
-}

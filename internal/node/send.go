@@ -144,19 +144,30 @@ func (n *Node) requestBy(ctx context.Context, w way, o *Outgoing, deadline clock
 }
 
 func (n *Node) requestHere(ctx context.Context, cell *objectCell, o *Outgoing, deadline clock.Mono) result {
+	t := turnFrom(ctx)
+	if t != nil && t.gate != nil && t.cell != nil && t.cell.sharesGate(cell) {
+		return result{err: errSameGate}
+	}
 	w := waiters.Get().(*waiter)
-	corr, err := n.local.add(w, 0)
-	if err != nil {
+	round, err := n.local.begin(w)
+	if err == nil {
+		if err = n.pushHere(cell, sender{kind: msgRequest, to: w, corr: round}, o, deadline); err != nil {
+			n.local.end(w, round)
+		}
+	}
+	switch {
+	case err != nil:
 		waiters.Put(w)
 		return result{err: err}
+	case t == nil || t.gate == nil:
+		return n.local.awaitRound(ctx, w, round, deadline)
 	}
-	if t := turnFrom(ctx); t != nil && t.gate != nil && t.cell != nil && t.cell.sharesGate(cell) {
-		return n.local.abandon(w, corr, errSameGate)
-	}
-	if err := n.pushHere(cell, sender{kind: msgRequest, corr: corr}, o, deadline); err != nil {
-		return n.local.abandon(w, corr, err)
-	}
-	return n.local.wait(ctx, w, corr, deadline)
+	return n.awaitHereInTurn(ctx, w, round, deadline)
+}
+
+func (n *Node) awaitHereInTurn(ctx context.Context, w *waiter, round uint64, deadline clock.Mono) (r result) {
+	blocking(ctx, func() { r = n.local.awaitRound(ctx, w, round, deadline) })
+	return r
 }
 
 func (n *Node) requestThere(ctx context.Context, r *route, l *linkConn, o *Outgoing, deadline clock.Mono) result {
@@ -170,7 +181,15 @@ func (n *Node) requestThere(ctx context.Context, r *route, l *linkConn, o *Outgo
 	if err != nil {
 		return l.pending.abandon(w, corr, err)
 	}
-	return l.pending.wait(ctx, w, corr, deadline)
+	if t := turnFrom(ctx); t == nil || t.gate == nil {
+		return l.pending.await(ctx, w, corr, deadline)
+	}
+	return l.awaitInTurn(ctx, w, corr, deadline)
+}
+
+func (l *linkConn) awaitInTurn(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) (r result) {
+	blocking(ctx, func() { r = l.pending.await(ctx, w, corr, deadline) })
+	return r
 }
 
 // way is how a message reaches an Actor: its cell here, or a route and the link
