@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,12 +20,20 @@ type ticker struct {
 	t    *testing.T
 	node *Node
 	cell *objectCell
+	now  handClock
 	ran  []string
 }
 
+// handClock goes when the test says so.
+type handClock struct{ at atomic.Int64 }
+
+func (c *handClock) Now() clock.Mono                         { return clock.Mono(c.at.Load()) }
+func (c *handClock) Wait(_ clock.Mono, wake <-chan struct{}) { <-wake }
+
 func newTicker(t *testing.T) *ticker {
 	k := &ticker{t: t, node: bareNode(t)}
-	k.node.timers = timer.New(timer.Config[*objectCell]{Fire: func(clock.Mono, []*objectCell) {}})
+	k.node.cfg.TimerClock = &k.now
+	k.node.timers = timer.New(timer.Config[*objectCell]{Fire: func(clock.Mono, []*objectCell) {}, Clock: &k.now})
 	t.Cleanup(func() {
 		if err := k.node.timers.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -49,14 +58,15 @@ func (k *ticker) turn(f func(c *Call)) {
 
 func (k *ticker) start(c *Call, name string) {
 	k.t.Helper()
-	if err := c.StartTimer(name, timer.Options{Period: time.Millisecond}); err != nil {
+	if err := c.StartTimer(name, timer.Options{Delay: time.Second, Period: time.Second}); err != nil {
 		k.t.Error(err)
 	}
 }
 
-// due queues the ticks that are due, in a turn, and returns without waiting for theirs.
+// due queues the ticks that are due a second later, in a turn, and returns without waiting for theirs.
 func (k *ticker) due(f func(t *turn)) {
 	k.t.Helper()
+	k.now.at.Add(int64(time.Second))
 	k.cell.ended(func(t *turn) {
 		k.cell.timersDue(t)
 		f(t)
