@@ -165,13 +165,15 @@ func (n *Node) DestroyActor(ctx context.Context, ref ActorRef) (bool, error) {
 // incarnation is Ready.
 type Addr struct {
 	node *node.Node
-	id   string
+	to   node.Target
 	as   Codec
-	spot bool
 }
 
-// Actor returns the address of an id. It looks nothing up.
-func (n *Node) Actor(id string) Addr { return Addr{node: n.inner, id: id, as: JSON} }
+// Actor returns the address of an id. It asks nobody whether there is one; of an Actor
+// that is at this node the address keeps hold, so it is best made once for many messages.
+func (n *Node) Actor(id string) Addr {
+	return Addr{node: n.inner, to: n.inner.Target(id, false), as: JSON}
+}
 
 // As returns the same address for typed messages in another codec.
 func (a Addr) As(c Codec) Addr {
@@ -180,7 +182,7 @@ func (a Addr) As(c Codec) Addr {
 }
 
 // ID returns the id.
-func (a Addr) ID() string { return a.id }
+func (a Addr) ID() string { return a.to.ID }
 
 // Send sends a one-way packet, encoded in the address's codec. It is done when the Actor's
 // queue, or the queue of the link to its node, took the packet; a failure after
@@ -196,7 +198,7 @@ func Send[M any](ctx context.Context, to Addr, packet string, m M) error {
 	if err != nil {
 		return err
 	}
-	return to.node.Send(ctx, to.id, &node.Outgoing{ToSpot: to.spot, Name: packet, Codec: uint8(to.as), Payload: b})
+	return to.node.Send(ctx, &to.to, &node.Outgoing{Name: packet, Codec: uint8(to.as), Payload: b})
 }
 
 // Request sends a request, encoded in the address's codec, and waits for its reply. It ends
@@ -211,7 +213,7 @@ func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, err
 	if err != nil {
 		return r, err
 	}
-	in, err := to.node.Request(ctx, to.id, &node.Outgoing{ToSpot: to.spot, Name: packet, Codec: uint8(to.as), Payload: b})
+	in, err := to.node.Request(ctx, &to.to, &node.Outgoing{Name: packet, Codec: uint8(to.as), Payload: b})
 	if err != nil {
 		return r, err
 	}
@@ -221,13 +223,13 @@ func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, err
 
 // SendRaw is Send with bytes, which are copied.
 func (a Addr) SendRaw(ctx context.Context, packet string, payload []byte) error {
-	return a.node.Send(ctx, a.id, &node.Outgoing{ToSpot: a.spot, Name: packet, Payload: payload})
+	return a.node.Send(ctx, &a.to, &node.Outgoing{Name: packet, Payload: payload})
 }
 
 // RequestRaw is Request with bytes, which are copied. The reply's payload is
 // valid until Release is called on it.
 func (a Addr) RequestRaw(ctx context.Context, packet string, payload []byte) (Reply, error) {
-	in, err := a.node.Request(ctx, a.id, &node.Outgoing{ToSpot: a.spot, Name: packet, Payload: payload})
+	in, err := a.node.Request(ctx, &a.to, &node.Outgoing{Name: packet, Payload: payload})
 	if err != nil {
 		return Reply{}, err
 	}

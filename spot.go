@@ -235,5 +235,7 @@ func (c *SpotCall) StopTimer(name string) bool { return c.inner.StopTimer(name) 
 // see ActorCall.Yielding. A Spot's own next packets and timers run meanwhile too.
 func (c *SpotCall) Yielding() context.Context { return c.inner.Yielding() }
 
-// Spot returns the address of a User or Instance Spot. It looks nothing up.
-func (n *Node) Spot(id string) Addr { return Addr{node: n.inner, id: id, as: JSON, spot: true} }
+// Spot returns the address of a User or Instance Spot. See Actor.
+func (n *Node) Spot(id string) Addr {
+	return Addr{node: n.inner, to: n.inner.Target(id, true), as: JSON}
+}

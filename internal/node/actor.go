@@ -15,28 +15,27 @@ import (
 // it is created or destroyed, a refusal afterwards. So no message needs a lock or
 // a look at a state to be treated rightly.
 type objectCell struct {
-	node    *Node
-	typ     *ObjectType
-	ref     ActorRef
-	box     *mailbox.Mailbox[message]
-	context ObjectContext
+	node     *Node
+	typ      *ObjectType
+	box      *mailbox.Mailbox[message]
+	instance any         // owned by the claim
+	gone     atomic.Bool // it was ended, and takes nothing any more
+	ref      ActorRef
+	context  ObjectContext
 
 	// Who has taken the row owns version and the writes of epoch; see rowLocks.
 	version store.Version
 	epoch   atomic.Uint64 // of the Store, in which the row was last written; 0: it is not Ready yet
-
-	gone atomic.Bool // it was ended, and takes nothing any more
 
 	// group is the gate that the object shares with others; nil: it has its own. The
 	// claim's holder writes it.
 	group atomic.Pointer[mailbox.Group]
 
 	// Owned by the claim.
-	spot     *objectCell // the User Spot of which an Actor is a member; nil: the Entry Spot
-	current  mailbox.Consumer[message]
-	instance any
-	binding  binding // of the Session that is bound; zero if none
-	timers   *objectTimers
+	spot    *objectCell // the User Spot of which an Actor is a member; nil: the Entry Spot
+	current mailbox.Consumer[message]
+	binding binding // of the Session that is bound; zero if none
+	timers  *objectTimers
 }
 
 // newCell makes a cell whose messages go to held until it is released.
@@ -62,14 +61,19 @@ func (c *objectCell) become(claim *mailbox.Claim[message], next mailbox.Consumer
 	claim.Become(next)
 }
 
-// push admits a message; the error says that it was not taken. See message.fill.
-func (c *objectCell) push(s sender, o *Outgoing, deadline clock.Mono, a *arrival) *Error {
-	if o.ToSpot == (c.typ.Kind == store.Actor) {
+// arrive admits a message that came over a connection: these are for Actors.
+func (c *objectCell) arrive(s sender, o *Outgoing, deadline clock.Mono, a *arrival) *Error {
+	switch {
+	case c.typ.Kind != store.Actor:
 		return fail(errkind.TypeMismatch, "message", c.ref.ID, "it is %v", c.typ.Kind)
-	}
-	if a != nil && a.objGen != 0 && a.objGen != c.ref.ObjectGen {
+	case a.objGen != 0 && a.objGen != c.ref.ObjectGen:
 		return fail(errkind.InvalidOperation, "message", c.ref.ID, "it is for incarnation %d, the Actor is %d", a.objGen, c.ref.ObjectGen)
 	}
+	return c.push(s, o, deadline, a)
+}
+
+// push admits a message; the error says that it was not taken. See message.fill.
+func (c *objectCell) push(s sender, o *Outgoing, deadline clock.Mono, a *arrival) *Error {
 	place, err := c.box.Reserve(len(o.Name) + len(o.Metadata) + len(o.Payload))
 	if err != nil {
 		return errQueueFull

@@ -178,7 +178,7 @@ func TestAHoldIsBounded(t *testing.T) {
 func TestAMessageForAnotherIncarnationIsRefused(t *testing.T) {
 	n := bareNode(t)
 	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 7}, 1, &hold{node: n})
-	if err := c.push(sender{kind: msgSend}, note(1), clock.Never, &arrival{objGen: 6}); err == nil {
+	if err := c.arrive(sender{kind: msgSend}, note(1), clock.Never, &arrival{objGen: 6}); err == nil {
 		t.Error("taken")
 	}
 }

@@ -297,7 +297,7 @@ func (s *sessionConn) unbind(b *sessionBinding) {
 func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
 	mustBeInTurn(c.cell != nil)
 	id := c.cell.ref.ID
-	if err := checkMessage(opPush, id, name, meta, payload); err != nil {
+	if err := checkContent(opPush, id, name, meta, payload); err != nil {
 		return err
 	}
 	if err := checkClientPayload(id, payload); err != nil {

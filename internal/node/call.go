@@ -122,31 +122,46 @@ func (a *objectCell) told(what string, err *Error) {
 
 // run is the object's turn for one application message.
 func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
-	answered := false
-	c := a.begin(claim, m, m.deadline)
+	c, ended := a.begin(claim, m, m.deadline), false
 	defer func() {
-		if !answered { // the handler ended its goroutine
-			a.told(m.packet.name, errTurnEnded)
-			c.over()
-			m.refuse(a.node, errTurnEnded)
+		if ended {
+			return
 		}
+		if v := recover(); v != nil {
+			a.ran(c, m, Reply{}, a.node.panicked("actor", a.ref.ID, v))
+			return
+		}
+		a.told(m.packet.name, errTurnEnded) // the handler ended its goroutine
+		c.over()
+		m.refuse(a.node, errTurnEnded)
 	}()
-	var r Reply
-	var err *Error
+	r, err := a.handle(c, m)
+	ended = true
+	a.ran(c, m, r, err)
+}
+
+// handle runs the packet's handler.
+func (a *objectCell) handle(c *Call, m *message) (r Reply, _ *Error) {
+	var err error
 	switch p := m.packet; {
 	case m.asks() && p.request != nil:
-		err = guard(a.node, "actor", a.ref.ID, func() (e error) { r, e = p.request(c, a.instance, m.body()); return e })
+		r, err = p.request(c, a.instance, m.body())
 	case m.asks():
-		err = fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, p.name)
+		return r, fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, p.name)
 	case p.send != nil:
-		err = guard(a.node, "actor", a.ref.ID, func() error { return p.send(c, a.instance, m.body()) })
+		err = p.send(c, a.instance, m.body())
 	default:
-		err = fail(errkind.NotFound, "send", a.ref.ID, "type %q has no send handler %q", a.typ.Name, p.name)
+		return r, fail(errkind.NotFound, "send", a.ref.ID, "type %q has no send handler %q", a.typ.Name, p.name)
 	}
-	answered = true
-	if a.node.cfg.OnTurn != nil {
-		a.told(m.packet.name, err)
+	if err != nil {
+		return r, asError(err)
 	}
+	return r, nil
+}
+
+// ran ends the turn.
+func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
+	a.told(m.packet.name, err)
 	a.answer(m, r, err)
 	c.over()
 	m.done()
@@ -196,14 +211,20 @@ func (a *objectCell) answer(m *message, r Reply, err *Error) {
 func guard(n *Node, what, id string, f func() error) (err *Error) {
 	defer func() {
 		if v := recover(); v != nil {
-			n.counters.panics.Add(1)
-			n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
-				Msg("application code panicked")
-			err = fail(errkind.InternalFailure, "", id, "the handler panicked")
+			err = n.panicked(what, id, v)
 		}
 	}()
 	if e := f(); e != nil {
 		return asError(e)
 	}
 	return nil
+}
+
+// panicked notes a panic of application code and returns what its caller is told. Called
+// where it was recovered.
+func (n *Node) panicked(what, id string, v any) *Error {
+	n.counters.panics.Add(1)
+	n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
+		Msg("application code panicked")
+	return fail(errkind.InternalFailure, "", id, "the handler panicked")
 }

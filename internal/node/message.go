@@ -195,15 +195,7 @@ func (s *sender) giveBack() {
 	}
 }
 
-// checkMessage refuses what no peer would accept, before anything is sent.
-func checkMessage(op, id, name string, meta, payload []byte) *Error {
-	if !wire.ValidID(id) {
-		return fail(errkind.InvalidOperation, op, id, "an id has 1 to %d bytes of UTF-8", idBytesMax)
-	}
-	return checkContent(op, id, name, meta, payload)
-}
-
-// checkContent is checkMessage for an id that is an object's.
+// checkContent refuses what no peer would accept, before anything is sent.
 func checkContent(op, id, name string, meta, payload []byte) *Error {
 	if !wire.ValidID(name) {
 		return fail(errkind.InvalidOperation, op, id, "a packet name has 1 to %d bytes of UTF-8", nameBytesMax)

@@ -189,7 +189,7 @@ func (l *linkConn) admit(id []byte, ownerGen uint64, s sender, o *Outgoing, dead
 			l.sendControl(&wire.RouteStale{ID: id, OwnerGen: ownerGen})
 		}
 	default:
-		err = cell.push(s, o, deadlineAfter(deadlineMS), a)
+		err = cell.arrive(s, o, deadlineAfter(deadlineMS), a)
 	}
 	if err != nil {
 		s.refuse(l.node, err)

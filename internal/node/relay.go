@@ -160,7 +160,7 @@ func (s *sessionConn) relayHere(b *sessionBinding, p *session.Packet, owner *buf
 		from = sender{kind: msgSessionRequest, corr: corr}
 	}
 	o := Outgoing{Name: buf.View(p.Name), Codec: uint8(p.Codec), Metadata: p.Meta, Payload: p.Payload}
-	err := b.cell.push(from, &o, deadline, &arrival{
+	err := b.cell.arrive(from, &o, deadline, &arrival{
 		owner: owner, objGen: b.ref.ObjectGen, session: bindingKey{session: s.id, gen: b.gen},
 	})
 	if err != nil {

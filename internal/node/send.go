@@ -6,7 +6,9 @@ import (
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/store"
 )
 
 const (
@@ -14,10 +16,31 @@ const (
 	opRequest = "request"
 )
 
+// Target is an object's id as seen from a node.
+type Target struct {
+	ID   string
+	spot bool        // the id is a User or Instance Spot's
+	near *objectCell // the object, if it was here when the Target was made: it saves a look-up until its end
+}
+
+// Target returns that of an Actor, or of a Spot.
+func (n *Node) Target(id string, spot bool) Target {
+	near, _ := n.actors.Load(id)
+	return Target{id, spot, near}
+}
+
+// here returns the object if it is at this node.
+func (n *Node) here(to *Target) *objectCell {
+	if to.near != nil && !to.near.gone.Load() {
+		return to.near
+	}
+	cell, _ := n.actors.Load(to.ID)
+	return cell
+}
+
 // Outgoing is a message on its way to an object. The bytes are copied before the
 // call returns.
 type Outgoing struct {
-	ToSpot   bool // the id is a User or Instance Spot's
 	Name     string
 	Codec    uint8
 	Metadata []byte
@@ -41,31 +64,25 @@ func (i *Incoming) Release() {
 // Send sends a one-way message. It is done when the Actor's queue here, or the
 // queue of the link to its node, has taken the message; a later failure there
 // does not change that.
-func (n *Node) Send(ctx context.Context, id string, o *Outgoing) error {
-	if err := n.sendTo(ctx, id, o); err != nil {
-		return err.of(opSend, id)
+func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
+	if err := n.sendTo(ctx, to, o); err != nil {
+		return err.of(opSend, to.ID)
 	}
 	return nil
 }
 
-func (n *Node) sendTo(ctx context.Context, id string, o *Outgoing) *Error {
-	if cell, ok := n.actors.Load(id); ok {
-		if err := checkContent(opSend, id, o.Name, o.Metadata, o.Payload); err != nil {
-			return err
-		}
-		return n.pushHere(cell, sender{kind: msgSend}, o, clock.Never)
-	}
-	if err := checkMessage(opSend, id, o.Name, o.Metadata, o.Payload); err != nil {
+func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
+	if err := checkContent(opSend, to.ID, o.Name, o.Metadata, o.Payload); err != nil {
 		return err
 	}
-	w, err := n.wayTo(ctx, opSend, id)
+	w, err := n.wayTo(ctx, opSend, to)
 	switch {
 	case err != nil:
 		return err
 	case w.cell == nil:
 		return w.link.send(ctx, n.encode(w.route, o, 0, 0))
 	}
-	return n.pushHere(w.cell, sender{kind: msgSend}, o, clock.Never)
+	return n.pushHere(w.cell, to.spot, sender{kind: msgSend}, o, clock.Never)
 }
 
 // encode makes the record of a message on route r; correlation and deadline are
@@ -86,12 +103,12 @@ func (n *Node) encode(r *route, o *Outgoing, corr uint64, left time.Duration) *b
 // Request sends a request and waits for its one end: reply, error, deadline,
 // cancellation or shutdown, whichever comes first (FO-03). Without a deadline in
 // ctx the node's request timeout holds.
-func (n *Node) Request(ctx context.Context, id string, o *Outgoing) (Incoming, error) {
-	if err := checkMessage(opRequest, id, o.Name, o.Metadata, o.Payload); err != nil {
+func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, error) {
+	if err := checkContent(opRequest, to.ID, o.Name, o.Metadata, o.Payload); err != nil {
 		return Incoming{}, err
 	}
-	if t := turnFrom(ctx); t != nil && t.cell != nil && t.cell.ref.ID == id {
-		return Incoming{}, errSelfRequest.of(opRequest, id)
+	if t := turnFrom(ctx); t != nil && t.cell != nil && t.cell.ref.ID == to.ID {
+		return Incoming{}, errSelfRequest.of(opRequest, to.ID)
 	}
 	deadline := clock.Now().Add(n.cfg.RequestTimeout)
 	if at, ok := ctx.Deadline(); ok {
@@ -99,51 +116,51 @@ func (n *Node) Request(ctx context.Context, id string, o *Outgoing) (Incoming, e
 	}
 	var r result
 	if ctx.Value(yieldKey{}) == nil {
-		r = n.requestTo(ctx, id, o, deadline)
+		r = n.requestTo(ctx, to, o, deadline)
 	} else {
-		kept := *o // on the heap, which the other way does without
-		r = n.requestYielding(ctx, id, &kept, deadline)
+		keptTo, kept := *to, *o // on the heap, which the other way does without
+		r = n.requestYielding(ctx, &keptTo, &kept, deadline)
 	}
 	if r.err != nil {
-		return Incoming{}, r.err.of(opRequest, id)
+		return Incoming{}, r.err.of(opRequest, to.ID)
 	}
 	return Incoming{Codec: r.codec, Payload: r.payload, owner: r.owner}, nil
 }
 
 // requestYielding is requestTo that gives up the turn's gate meanwhile, or sends nothing.
-func (n *Node) requestYielding(ctx context.Context, id string, o *Outgoing, deadline clock.Mono) (r result) {
-	if err := suspend(ctx, func() { r = n.requestTo(ctx, id, o, deadline) }); err != nil {
+func (n *Node) requestYielding(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) (r result) {
+	if err := suspend(ctx, func() { r = n.requestTo(ctx, to, o, deadline) }); err != nil {
 		return result{err: err}
 	}
 	return r
 }
 
-func (n *Node) requestTo(ctx context.Context, id string, o *Outgoing, deadline clock.Mono) result {
-	w, err := n.wayTo(ctx, opRequest, id)
+func (n *Node) requestTo(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	w, err := n.wayTo(ctx, opRequest, to)
 	if err != nil {
 		return result{err: err}
 	}
-	r := n.requestBy(ctx, w, o, deadline)
+	r := n.requestBy(ctx, w, to.spot, o, deadline)
 	if r.err == nil || !r.err.stale || w.cell != nil {
 		return r
 	}
 	// The node asked does not have the Actor, so the message was certainly not
 	// taken: the route was old, and the present one may be tried (FO-01).
-	n.routes.forget(id, w.route)
-	if w, err = n.wayTo(ctx, opRequest, id); err != nil {
+	n.routes.forget(to.ID, w.route)
+	if w, err = n.wayTo(ctx, opRequest, to); err != nil {
 		return result{err: err}
 	}
-	return n.requestBy(ctx, w, o, deadline)
+	return n.requestBy(ctx, w, to.spot, o, deadline)
 }
 
-func (n *Node) requestBy(ctx context.Context, w way, o *Outgoing, deadline clock.Mono) result {
+func (n *Node) requestBy(ctx context.Context, w way, toSpot bool, o *Outgoing, deadline clock.Mono) result {
 	if w.cell != nil {
-		return n.requestHere(ctx, w.cell, o, deadline)
+		return n.requestHere(ctx, w.cell, toSpot, o, deadline)
 	}
 	return n.requestThere(ctx, w.route, w.link, o, deadline)
 }
 
-func (n *Node) requestHere(ctx context.Context, cell *objectCell, o *Outgoing, deadline clock.Mono) result {
+func (n *Node) requestHere(ctx context.Context, cell *objectCell, toSpot bool, o *Outgoing, deadline clock.Mono) result {
 	t := turnFrom(ctx)
 	if t != nil && t.gate != nil && t.cell != nil && t.cell.sharesGate(cell) {
 		return result{err: errSameGate}
@@ -151,7 +168,7 @@ func (n *Node) requestHere(ctx context.Context, cell *objectCell, o *Outgoing, d
 	w := waiters.Get().(*waiter)
 	round, err := n.local.begin(w)
 	if err == nil {
-		if err = n.pushHere(cell, sender{kind: msgRequest, to: w, corr: round}, o, deadline); err != nil {
+		if err = n.pushHere(cell, toSpot, sender{kind: msgRequest, to: w, corr: round}, o, deadline); err != nil {
 			n.local.end(w, round)
 		}
 	}
@@ -203,9 +220,13 @@ type way struct {
 // wayTo finds the way to an Actor. A link that is not there is Unavailable at
 // once: nobody else may be asked (FO-02). But an old route may name a node that
 // the Actor has left, so the Store is asked again then.
-func (n *Node) wayTo(ctx context.Context, op, id string) (way, *Error) {
-	if cell, ok := n.actors.Load(id); ok {
+func (n *Node) wayTo(ctx context.Context, op string, to *Target) (way, *Error) {
+	if cell := n.here(to); cell != nil {
 		return way{cell: cell}, nil
+	}
+	id := to.ID
+	if !wire.ValidID(id) {
+		return way{}, fail(errkind.InvalidOperation, op, id, "an id has 1 to %d bytes of UTF-8", idBytesMax)
 	}
 	if n.stopping.Load() {
 		return way{}, errStopping
@@ -253,12 +274,15 @@ func (n *Node) isHere(ref *ActorRef) bool {
 }
 
 // pushHere admits a message for an Actor of this node.
-func (n *Node) pushHere(cell *objectCell, s sender, o *Outgoing, deadline clock.Mono) *Error {
+func (n *Node) pushHere(cell *objectCell, toSpot bool, s sender, o *Outgoing, deadline clock.Mono) *Error {
 	switch {
 	case n.stopping.Load():
 		return errStopping
 	case !n.mayAct(n.lately()):
 		return errNotOwner
+	}
+	if toSpot == (cell.typ.Kind == store.Actor) {
+		return fail(errkind.TypeMismatch, "message", cell.ref.ID, "it is %v", cell.typ.Kind)
 	}
 	return cell.push(s, o, deadline, nil)
 }

@@ -38,7 +38,7 @@ func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error {
 // Push sends a packet to the client. The bytes are copied.
 func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) error {
 	typ := s.conn.port.typ.Name
-	err := checkMessage(opPush, typ, name, meta, payload)
+	err := checkContent(opPush, typ, name, meta, payload)
 	if err == nil {
 		err = checkClientPayload(typ, payload)
 	}
