@@ -14,7 +14,13 @@ type Peer struct {
 	// Local starts that many actors in this process. tell gives actor a one message,
 	// of which it calls env.Recv(a, stampOf(payload)); ask waits for an actor's echo.
 	// Both get the number of the goroutine that calls, 0 to *fP-1.
-	Local func(actors int) (tell func(producer, actor int, payload []byte), ask func(asker, actor int, payload []byte) error, stop func())
+	Local func(actors int) (tell tellFunc, ask func(asker, actor int, payload []byte) error, stop func())
+	// Room starts a room with that many members, who run one at a time. tell gives a
+	// member one message, of which env.RecvInRoom(member, stampOf(payload)) is called.
+	Room func(members int) (tell tellFunc, stop func())
+	// Timers starts that many actors. step has actor a call env.Step(a, phase, t) in its
+	// turn, t being its timers, and each callback of one of them calls env.Fired.
+	Timers func(actors int) (step func(producer, actor int, phase timerPhase), stop func())
 	// Spawn starts n actors and returns when all exist. They live until stop.
 	Spawn func(n int) (stop func())
 	// Serve runs the server side in a process of its own until that is ended. It
@@ -28,8 +34,10 @@ type Peer struct {
 	RunRemAsk func(addr string, askers int, stop <-chan struct{}, done func(ns int64))
 }
 
+type tellFunc = func(producer, actor int, payload []byte)
+
 var (
-	fMode    = flag.String("mode", "tell1", "tell1 tellN tellmany ask askN rask raskN rtell spawn")
+	fMode    = flag.String("mode", "tell1", "tell1 tellN tellmany room ask askN rask raskN rtell timers spawn")
 	fSize    = flag.Int("size", 64, "bytes of a payload, 16 at least")
 	fSeconds = flag.Float64("seconds", 3, "how long to measure, after a warm-up")
 	fWindow  = flag.Int("window", 16384, "one-way messages under way at most, 64 at least")
@@ -42,8 +50,8 @@ var (
 
 // modes are how many callers and actors each has.
 var modes = map[string]struct{ callers, actors int }{
-	"tell1": {1, 1}, "tellN": {4, 1}, "tellmany": {4, 1000}, "ask": {1, 1}, "askN": {4, 1},
-	"rask": {1, 1}, "raskN": {4, 1}, "rtell": {1, 1}, "spawn": {1, 1},
+	"tell1": {1, 1}, "tellN": {4, 1}, "tellmany": {4, 1000}, "room": {4, 100}, "ask": {1, 1}, "askN": {4, 1},
+	"rask": {1, 1}, "raskN": {4, 1}, "rtell": {1, 1}, "timers": {4, 1000}, "spawn": {1, 1},
 }
 
 // sharedPayload is the payload without a stamp, -size bytes long.
@@ -77,12 +85,16 @@ func runMain(p Peer) {
 	switch *fMode {
 	case "tell1", "tellN", "tellmany":
 		measureTell(p)
+	case "room":
+		measureRoom(p)
 	case "ask", "askN":
 		measureAsk(p)
 	case "rask", "raskN":
 		measureRemoteAsk(p)
 	case "rtell":
 		measureRemoteTell(p)
+	case "timers":
+		measureTimers(p)
 	case "spawn":
 		measureSpawn(p)
 	}
@@ -90,8 +102,20 @@ func runMain(p Peer) {
 
 func skip(p Peer) { fmt.Printf("SKIP %s %s: it has none\n", p.Name, *fMode) }
 
+// rowSize is the number that a row has beside its mode: the bytes of a payload, or the
+// actors of modes that have none.
+func rowSize() int {
+	switch *fMode {
+	case "spawn":
+		return *fN
+	case "timers":
+		return *fActors
+	}
+	return *fSize
+}
+
 func warn(p Peer, format string, args ...any) {
-	fmt.Printf("WARN %s %s %d: %s\n", p.Name, *fMode, *fSize, fmt.Sprintf(format, args...))
+	fmt.Printf("WARN %s %s %d: %s\n", p.Name, *fMode, rowSize(), fmt.Sprintf(format, args...))
 }
 
 // end lets a library stop, which may take it long: the process ends anyway.

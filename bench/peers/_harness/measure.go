@@ -74,7 +74,7 @@ func measure(p Peer, count func() int64, used func() usage) {
 	endProfile()
 	n := float64(max(c, 1))
 	fmt.Printf("RESULT %s %s %d ops/s=%.0f p50us=%.1f p99us=%.1f allocs/op=%.2f cpuns/op=%.0f\n",
-		p.Name, *fMode, *fSize, float64(c)/seconds, took.quantile(0.5), took.quantile(0.99), float64(u.mallocs)/n, float64(u.cpu)/n)
+		p.Name, *fMode, rowSize(), float64(c)/seconds, took.quantile(0.5), took.quantile(0.99), float64(u.mallocs)/n, float64(u.cpu)/n)
 }
 
 // beginProfile begins the CPU profile that the flags ask for.
@@ -122,7 +122,7 @@ func measureSpawn(p Peer) {
 	u = here().less(u)
 	endProfile()
 	fmt.Printf("RESULT %s spawn %d ops/s=%.0f allocs/op=%.2f cpuns/op=%.0f bytes/actor=%.0f\n",
-		p.Name, *fN, n/seconds, float64(u.mallocs)/n, float64(u.cpu)/n, float64(heap()-before)/n)
+		p.Name, rowSize(), n/seconds, float64(u.mallocs)/n, float64(u.cpu)/n, float64(heap()-before)/n)
 	end(stop)
 }
 

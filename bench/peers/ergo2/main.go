@@ -17,6 +17,12 @@ import (
 type (
 	start struct{ run func(p *gen.ServerProcess) } // local only
 	pay   struct{ b []byte }                       // local one-way message
+	fired struct{ name string }                    // of a timer
+
+	roomPay struct { // for a member of a room
+		member string
+		b      []byte
+	}
 )
 
 type stub struct{}
@@ -110,6 +116,13 @@ func opts() gen.ProcessOptions {
 	return gen.ProcessOptions{MailboxSize: uint16(min(*fWindow*2, 65535))}
 }
 
+// send waits for room in a full mailbox.
+func send(from gen.Process, to etf.Pid, m any) {
+	for from.Send(to, m) != nil {
+		time.Sleep(10 * time.Microsecond)
+	}
+}
+
 func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, func()) {
 	n := newNode("local", 0)
 	ps := make([]gen.Process, actors)
@@ -119,13 +132,76 @@ func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, fu
 		pids[i] = ps[i].Self()
 	}
 	snd := must(n.Spawn("", gen.ProcessOptions{}, &runner{}))
-	tell := func(_, a int, pl []byte) {
-		for snd.Send(pids[a], pay{pl}) != nil { // full mailbox
-			time.Sleep(10 * time.Microsecond)
-		}
-	}
+	tell := func(_, a int, pl []byte) { send(snd, pids[a], pay{pl}) }
 	ask := func(_, a int, pl []byte) error { _, err := ps[a].Direct(pl); return err }
 	return tell, ask, n.Stop
+}
+
+// theRoom is the one process of a room, which has its members in a map.
+type theRoom struct {
+	gen.Server
+	members map[string]*sink
+}
+
+func (r *theRoom) HandleInfo(_ *gen.ServerProcess, m etf.Term) gen.ServerStatus {
+	if m, ok := m.(roomPay); ok {
+		env.RecvInRoom(r.members[m.member].shard, stampOf(m.b))
+	}
+	return gen.ServerStatusOK
+}
+
+func room(members int) (tellFunc, func()) {
+	n, r, ids := newNode("room", 0), &theRoom{members: map[string]*sink{}}, make([]string, members)
+	for i := range ids {
+		ids[i] = fmt.Sprint("member-", i)
+		r.members[ids[i]] = &sink{shard: i}
+	}
+	pid := must(n.Spawn("", opts(), r)).Self()
+	snd := must(n.Spawn("", gen.ProcessOptions{}, &runner{}))
+	tell := func(_, a int, pl []byte) { send(snd, pid, roomPay{ids[a], pl}) }
+	return tell, n.Stop
+}
+
+// ownTimers are a process's timers: the library knows none by a name.
+type ownTimers struct {
+	gen.Server
+	shard  int
+	self   gen.Process
+	cancel map[string]gen.CancelFunc
+}
+
+func (t *ownTimers) start(name string, d time.Duration) {
+	t.cancel[name] = t.self.SendAfter(t.self.Self(), fired{name}, d)
+}
+
+func (t *ownTimers) stop(name string) {
+	if cancel := t.cancel[name]; cancel != nil {
+		cancel()
+		delete(t.cancel, name)
+	}
+}
+
+func (t *ownTimers) HandleInfo(p *gen.ServerProcess, m etf.Term) gen.ServerStatus {
+	switch m := m.(type) {
+	case timerPhase:
+		t.self = p
+		env.Step(t.shard, m, t)
+	case fired:
+		delete(t.cancel, m.name)
+		env.Fired(t.shard, m.name)
+	}
+	return gen.ServerStatusOK
+}
+
+func timers(actors int) (func(int, int, timerPhase), func()) {
+	n := newNode("timers", 0)
+	pids := make([]etf.Pid, actors)
+	for i := range pids {
+		pids[i] = must(n.Spawn("", opts(), &ownTimers{shard: i, cancel: map[string]gen.CancelFunc{}})).Self()
+	}
+	snd := must(n.Spawn("", gen.ProcessOptions{}, &runner{}))
+	step := func(_, a int, phase timerPhase) { send(snd, pids[a], phase) }
+	return step, n.Stop
 }
 
 func spawn(k int) func() {
@@ -203,5 +279,5 @@ func remoteSide(addr string, acked func(int64, int64)) (func([]byte), func(int, 
 }
 
 func main() {
-	runMain(Peer{Name: "ergo-v2.2.4", Local: local, Spawn: spawn, Serve: serve, Remote: remoteSide, RunRemAsk: runRemAsk})
+	runMain(Peer{Name: "ergo-v2.2.4", Local: local, Room: room, Timers: timers, Spawn: spawn, Serve: serve, Remote: remoteSide, RunRemAsk: runRemAsk})
 }

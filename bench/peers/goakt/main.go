@@ -11,6 +11,7 @@ import (
 	"github.com/tochemey/goakt/v3/log"
 	"github.com/tochemey/goakt/v3/remote"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -81,6 +82,88 @@ func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, fu
 		return err
 	}
 	return tell, ask, func() {}
+}
+
+// theRoom is the one actor of a room, which has its members in a map. Messages must be
+// of protobuf: an Any has the member's id for the url of its type.
+type theRoom struct{ members map[string]*sink }
+
+func (*theRoom) PreStart(*actor.Context) error { return nil }
+func (*theRoom) PostStop(*actor.Context) error { return nil }
+func (r *theRoom) Receive(c *actor.ReceiveContext) {
+	if m, ok := c.Message().(*anypb.Any); ok {
+		env.RecvInRoom(r.members[m.GetTypeUrl()].shard, stampOf(m.Value))
+	}
+}
+
+func room(members int) (tellFunc, func()) {
+	s, r, ids := system("room", ""), &theRoom{map[string]*sink{}}, make([]string, members)
+	for i := range ids {
+		ids[i] = "member-" + strconv.Itoa(i)
+		r.members[ids[i]] = &sink{shard: i}
+	}
+	pid, err := s.Spawn(ctx, "room", r, actor.WithLongLived())
+	if err != nil {
+		panic(err)
+	}
+	tell := func(_, a int, pl []byte) { _ = actor.Tell(ctx, pid, &anypb.Any{TypeUrl: ids[a], Value: pl}) }
+	return tell, func() {}
+}
+
+type (
+	stepMsg  = wrapperspb.UInt32Value
+	firedMsg = wrapperspb.StringValue
+)
+
+// ownTimers are an actor's timers. The system's scheduler knows them by a name that is
+// unique in the system.
+type ownTimers struct {
+	shard   int
+	self    *actor.PID
+	system  actor.ActorSystem
+	started map[string]string // by their names here
+}
+
+func (t *ownTimers) start(name string, d time.Duration) {
+	ref := strconv.Itoa(t.shard) + "/" + name
+	if err := t.system.ScheduleOnce(ctx, &firedMsg{Value: name}, t.self, d, actor.WithReference(ref)); err != nil {
+		panic(err)
+	}
+	t.started[name] = ref
+}
+
+func (t *ownTimers) stop(name string) {
+	if ref, ok := t.started[name]; ok {
+		_ = t.system.CancelSchedule(ref) // it may have fired
+		delete(t.started, name)
+	}
+}
+
+func (*ownTimers) PreStart(*actor.Context) error { return nil }
+func (*ownTimers) PostStop(*actor.Context) error { return nil }
+func (t *ownTimers) Receive(c *actor.ReceiveContext) {
+	switch m := c.Message().(type) {
+	case *stepMsg:
+		t.self, t.system = c.Self(), c.ActorSystem()
+		env.Step(t.shard, timerPhase(m.GetValue()), t)
+	case *firedMsg:
+		delete(t.started, m.GetValue())
+		env.Fired(t.shard, m.GetValue())
+	}
+}
+
+func timers(actors int) (func(int, int, timerPhase), func()) {
+	s := system("timers", "")
+	pids := make([]*actor.PID, actors)
+	for i := range pids {
+		p, err := s.Spawn(ctx, "timers"+strconv.Itoa(i), &ownTimers{shard: i, started: map[string]string{}}, actor.WithLongLived())
+		if err != nil {
+			panic(err)
+		}
+		pids[i] = p
+	}
+	step := func(_, a int, phase timerPhase) { _ = actor.Tell(ctx, pids[a], &stepMsg{Value: uint32(phase)}) }
+	return step, func() {}
 }
 
 func spawn(n int) func() {
@@ -185,5 +268,5 @@ func remoteSide(addr string, acked func(int64, int64)) (func([]byte), func(int, 
 }
 
 func main() {
-	runMain(Peer{Name: "goakt-v3", Local: local, Spawn: spawn, Serve: serve, Remote: remoteSide})
+	runMain(Peer{Name: "goakt-v3", Local: local, Room: room, Timers: timers, Spawn: spawn, Serve: serve, Remote: remoteSide})
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"flag"
 	"io"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/anthdm/hollywood/actor"
@@ -16,6 +18,8 @@ type (
 )
 
 const timeout = 5 * time.Second
+
+var fRepeat = flag.Bool("repeat", false, "timers: SendRepeat in place of time.AfterFunc")
 
 // sink counts one-way messages, echoes requests.
 type sink struct{ shard int }
@@ -43,6 +47,31 @@ func engine(r *remote.Remote) *actor.Engine {
 	return e
 }
 
+// roomMsg is for a member of a room.
+type roomMsg struct {
+	member string
+	value  []byte
+}
+
+// theRoom is the one actor of a room, which has its members in a map.
+type theRoom struct{ members map[string]*sink }
+
+func (r *theRoom) Receive(c *actor.Context) {
+	if m, ok := c.Message().(*roomMsg); ok {
+		env.RecvInRoom(r.members[m.member].shard, stampOf(m.value))
+	}
+}
+
+func room(members int) (tellFunc, func()) {
+	e, r, ids := engine(nil), &theRoom{map[string]*sink{}}, make([]string, members)
+	for i := range ids {
+		ids[i] = "member-" + strconv.Itoa(i)
+		r.members[ids[i]] = &sink{shard: i}
+	}
+	pid := e.Spawn(func() actor.Receiver { return r }, "room", actor.WithInboxSize(1024*4))
+	return func(_, a int, pl []byte) { e.Send(pid, &roomMsg{ids[a], pl}) }, func() {}
+}
+
 func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, func()) {
 	e := engine(nil)
 	pids := make([]*actor.PID, actors)
@@ -56,6 +85,53 @@ func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, fu
 		return err
 	}
 	return tell, ask, func() {}
+}
+
+// ownTimers are an actor's timers.
+type ownTimers struct {
+	shard  int
+	self   *actor.PID
+	engine *actor.Engine
+	cancel map[string]func()
+}
+
+type fired struct{ name string }
+
+func (t *ownTimers) start(name string, d time.Duration) {
+	if *fRepeat {
+		t.cancel[name] = t.engine.SendRepeat(t.self, fired{name}, d).Stop
+		return
+	}
+	e, self := t.engine, t.self
+	timer := time.AfterFunc(d, func() { e.Send(self, fired{name}) })
+	t.cancel[name] = func() { timer.Stop() }
+}
+
+func (t *ownTimers) stop(name string) {
+	if cancel := t.cancel[name]; cancel != nil {
+		cancel()
+		delete(t.cancel, name)
+	}
+}
+
+func (t *ownTimers) Receive(c *actor.Context) {
+	switch m := c.Message().(type) {
+	case timerPhase:
+		t.self, t.engine = c.PID(), c.Engine()
+		env.Step(t.shard, m, t)
+	case fired:
+		t.stop(m.name) // a repeater would go on
+		env.Fired(t.shard, m.name)
+	}
+}
+
+func timers(actors int) (func(int, int, timerPhase), func()) {
+	e := engine(nil)
+	pids := make([]*actor.PID, actors)
+	for i := range pids {
+		pids[i] = e.Spawn(func() actor.Receiver { return &ownTimers{shard: i, cancel: map[string]func(){}} }, "timers")
+	}
+	return func(_, a int, phase timerPhase) { e.Send(pids[a], phase) }, func() {}
 }
 
 func spawn(n int) func() {
@@ -133,5 +209,5 @@ func remoteSide(addr string, acked func(int64, int64)) (func([]byte), func(int, 
 
 func main() {
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	runMain(Peer{Name: "hollywood", Local: local, Spawn: spawn, Serve: serve, Remote: remoteSide})
+	runMain(Peer{Name: "hollywood", Local: local, Room: room, Timers: timers, Spawn: spawn, Serve: serve, Remote: remoteSide})
 }

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
+	"github.com/asynkron/protoactor-go/scheduler"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -37,6 +39,32 @@ func (s *sink) Receive(c actor.Context) {
 	}
 }
 
+// roomMsg is for a member of a room.
+type roomMsg struct {
+	member string
+	value  []byte
+}
+
+// theRoom is the one actor of a room, which has its members in a map.
+type theRoom struct{ members map[string]*sink }
+
+func (r *theRoom) Receive(c actor.Context) {
+	if m, ok := c.Message().(*roomMsg); ok {
+		env.RecvInRoom(r.members[m.member].shard, stampOf(m.value))
+	}
+}
+
+func room(members int) (tellFunc, func()) {
+	sys, r, ids := newSystem(), &theRoom{map[string]*sink{}}, make([]string, members)
+	for i := range ids {
+		ids[i] = "member-" + strconv.Itoa(i)
+		r.members[ids[i]] = &sink{shard: i}
+	}
+	pid := sys.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return r }))
+	tell := func(_, a int, pl []byte) { sys.Root.Send(pid, &roomMsg{ids[a], pl}) }
+	return tell, func() { sys.Shutdown() }
+}
+
 func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, func()) {
 	sys := newSystem()
 	pids := make([]*actor.PID, actors)
@@ -50,6 +78,50 @@ func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, fu
 		return err
 	}
 	return tell, ask, func() { sys.Shutdown() }
+}
+
+// ownTimers are an actor's timers: the scheduler knows none by a name.
+type ownTimers struct {
+	shard     int
+	self      *actor.PID
+	scheduler *scheduler.TimerScheduler
+	cancel    map[string]scheduler.CancelFunc
+}
+
+type fired struct{ name string }
+
+func (t *ownTimers) start(name string, d time.Duration) {
+	t.cancel[name] = t.scheduler.SendOnce(d, t.self, fired{name})
+}
+
+func (t *ownTimers) stop(name string) {
+	if cancel := t.cancel[name]; cancel != nil {
+		cancel()
+		delete(t.cancel, name)
+	}
+}
+
+func (t *ownTimers) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case timerPhase:
+		t.self = c.Self()
+		env.Step(t.shard, m, t)
+	case fired:
+		delete(t.cancel, m.name)
+		env.Fired(t.shard, m.name)
+	}
+}
+
+func timers(actors int) (func(int, int, timerPhase), func()) {
+	sys := newSystem()
+	s := scheduler.NewTimerScheduler(sys.Root)
+	pids := make([]*actor.PID, actors)
+	for i := range pids {
+		pids[i] = sys.Root.Spawn(actor.PropsFromProducer(func() actor.Actor {
+			return &ownTimers{shard: i, scheduler: s, cancel: map[string]scheduler.CancelFunc{}}
+		}))
+	}
+	return func(_, a int, phase timerPhase) { sys.Root.Send(pids[a], phase) }, func() { sys.Shutdown() }
 }
 
 func spawn(n int) func() {
@@ -127,5 +199,5 @@ func remoteSide(addr string, acked func(int64, int64)) (func([]byte), func(int, 
 }
 
 func main() {
-	runMain(Peer{Name: "protoactor-go", Local: local, Spawn: spawn, Serve: serve, Remote: remoteSide})
+	runMain(Peer{Name: "protoactor-go", Local: local, Room: room, Timers: timers, Spawn: spawn, Serve: serve, Remote: remoteSide})
 }

@@ -1,4 +1,4 @@
-module bench/zlnode
+module github.com/zlnode/zlnode/bench/peers/zlnode
 
 go 1.26.0
 

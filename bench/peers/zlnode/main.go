@@ -95,17 +95,23 @@ func request(to zlnode.Addr, payload []byte) error {
 	return nil
 }
 
-func local(actors int) (func(int, int, []byte), func(int, int, []byte) error, func()) {
+func local(actors int) (tellFunc, func(int, int, []byte) error, func()) {
+	addrs, _, stop := startLocal(sinks(), actors)
+	tell := func(_, a int, pl []byte) { send(addrs[a], "tell", pl) }
+	ask := func(_, a int, pl []byte) error { return request(addrs[a], pl) }
+	return tell, ask, stop
+}
+
+// startLocal starts a node with that many Actors of type "sink".
+func startLocal(app *zlnode.App, actors int) ([]zlnode.Addr, *zlnode.Node, func()) {
 	store, err := zlnode.StartEmbeddedStore("")
 	check(err)
-	n := start(sinks(), store.URL())
+	n := start(app, store.URL())
 	addrs := make([]zlnode.Addr, actors)
 	for i := range addrs {
 		addrs[i] = create(n, "sink-"+strconv.Itoa(i), "sink")
 	}
-	tell := func(_, a int, pl []byte) { send(addrs[a], "tell", pl) }
-	ask := func(_, a int, pl []byte) error { return request(addrs[a], pl) }
-	return tell, ask, func() { check(n.Shutdown(ctx)); store.Close() }
+	return addrs, n, func() { check(n.Shutdown(ctx)); store.Close() }
 }
 
 // spawn creates through a Store in the other process, which so is not in the heap
@@ -173,5 +179,5 @@ func main() {
 		// so senders must bound what is under way: 4,096 messages, 4 MiB.
 		*fWindow = min(*fWindow, 3584, (4<<20)/(*fSize+512))
 	}
-	runMain(Peer{Name: "zlnode", Local: local, Spawn: spawn, Serve: serve, Remote: remoteSide})
+	runMain(Peer{Name: "zlnode", Local: local, Room: room, Timers: timers, Spawn: spawn, Serve: serve, Remote: remoteSide})
 }
