@@ -17,6 +17,8 @@ const timeout = 5 * time.Second
 
 var ctx = context.Background()
 
+var fStore = flag.String("store", "", "spawn: URL of the Store, empty at first; in place of an embedded one")
+
 // sink counts one-way messages, echoes requests.
 type sink struct {
 	shard int
@@ -114,11 +116,15 @@ func startLocal(app *zlnode.App, actors int) ([]zlnode.Addr, *zlnode.Node, func(
 	return addrs, n, func() { check(n.Shutdown(ctx)); store.Close() }
 }
 
-// spawn creates through a Store in the other process, which so is not in the heap
-// of this one. Callers create at once, as sessions that log in do.
+// spawn creates through a Store in another process, which so is not in the heap of this
+// one. Callers create at once, as sessions that log in do.
 func spawn(k int) func() {
-	store := startChild()
-	n := start(sinks(), storeURL(store.addr))
+	url, stop := *fStore, func() {}
+	if url == "" {
+		child := startChild()
+		url, stop = storeURL(child.addr), child.end
+	}
+	n := start(sinks(), url)
 	var wg sync.WaitGroup
 	const callers = 16
 	for c := range callers {
@@ -131,7 +137,7 @@ func spawn(k int) func() {
 	wg.Wait()
 	return func() {
 		_ = n.Shutdown(ctx)
-		store.end()
+		stop()
 	}
 }
 
