@@ -58,7 +58,10 @@ func journalType(j *journal) *ObjectType {
 
 // typeWith is an Actor type whose Actors take the one-way packet "note".
 func typeWith(name string, h SendHandler) *ObjectType {
-	return &ObjectType{Kind: store.Actor, Name: name, packets: map[string]*packetType{"note": {name: "note", send: h}}}
+	app := NewApp()
+	t := app.AddActor(name, func(*ObjectContext) (any, error) { return nil, nil })
+	app.OnSend(t, "note", h)
+	return t
 }
 
 func note(b byte) *Outgoing { return &Outgoing{Name: "note", Payload: []byte{b}} }

@@ -30,19 +30,18 @@ type soak struct {
 func startSoak(tb testing.TB) *soak {
 	tb.Helper()
 	s := &soak{}
-	s.typ = &ObjectType{
-		Kind: store.Actor, Name: "soaked", Factory: func(*ObjectContext) (any, error) { return &soaked{}, nil },
-		Sends: map[string]SendHandler{"round": func(_ *Call, a any, payload []byte) error {
-			if a := a.(*soaked); a.rounds != payload[0] {
-				s.astray.Add(1)
-			} else {
-				a.rounds++
-			}
-			s.arrived.Add(1)
-			return nil
-		}},
-	}
-	n, err := Start(tb.Context(), Config{Role: store.RoleNone, Logger: zerolog.Nop()}, NewApp())
+	app := NewApp()
+	s.typ = app.AddActor("soaked", func(*ObjectContext) (any, error) { return &soaked{}, nil })
+	app.OnSend(s.typ, "round", func(_ *Call, a any, payload []byte) error {
+		if a := a.(*soaked); a.rounds != payload[0] {
+			s.astray.Add(1)
+		} else {
+			a.rounds++
+		}
+		s.arrived.Add(1)
+		return nil
+	})
+	n, err := Start(tb.Context(), Config{Role: store.RoleNone, Logger: zerolog.Nop()}, app)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -87,7 +86,8 @@ func (s *soak) round(t *testing.T, ids []string, number int) {
 			out := Outgoing{Name: "round", Payload: make([]byte, 64)}
 			out.Payload[0] = byte(number)
 			for i := g; i < len(ids); i += senders {
-				if err := s.node.Send(t.Context(), ids[i], out); err != nil {
+				to := s.node.Target(ids[i], false)
+				if err := s.node.Send(t.Context(), &to, &out); err != nil {
 					t.Error(err)
 					return
 				}

@@ -21,8 +21,9 @@ func (s *sink) Consume(_ *mailbox.Claim[[]byte], v *[]byte) {
 // member is a sink in a room.
 type member struct{ sink }
 
-func (m *member) Consume(_ *mailbox.Claim[[]byte], payload []byte) {
-	env.RecvInRoom(m.shard, stampOf(payload))
+func (m *member) Consume(_ *mailbox.Claim[[]byte], v *[]byte) {
+	env.RecvInRoom(m.shard, stampOf(*v))
+	*v = nil
 }
 
 func local(actors int) (tellFunc, func(int, int, []byte) error, func()) {
