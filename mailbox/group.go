@@ -25,7 +25,6 @@ type Group struct {
 func NewGroup(p *Pool) *Group {
 	g := new(Group)
 	g.members.init(p, runReady{}, Limits{})
-	g.members.lends = true
 	return g
 }
 

@@ -59,8 +59,7 @@ type Mailbox[T any] struct {
 	gate  gate
 	lane  atomic.Pointer[lane[T]] // nil: nothing was ever pushed into it
 	fresh bool                    // the consumer's Begin is due
-	lends bool                    // a group's: its claim may change hands inside of a turn
-	_     [6]byte
+	_     [7]byte
 }
 
 // successor is a consumer that waits to take over.

@@ -27,11 +27,12 @@ func (m *Mailbox[T]) run(w *worker) {
 // mailbox, which the next worker may have already. It returns false after a panic.
 func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 	var (
-		turn uint64   // cost of the turn that runs
-		used spent[T] // lost to the collector after a panic
-		look = pace{turns: w.turns}
-		c    = &m.claim
-		from = w.turns
+		turn   uint64   // cost of the turn that runs
+		number uint64   // of the claim in it
+		used   spent[T] // lost to the collector after a panic
+		look   = pace{turns: w.turns}
+		c      = &m.claim
+		from   = w.turns
 	)
 	defer func() {
 		if !ended {
@@ -81,13 +82,13 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 			used.add(n, m.nodes)
 			continue
 		}
-		turn = n.cost
+		turn, number = n.cost, c.number
 		m.consumer.Consume(c, &n.V)
 		m.finish(turn)
 		turn = 0
 		used.add(n, m.nodes)
-		if m.lends {
-			used.flush(m.nodes) // what followed n may have been consumed by another worker
+		if c.number != number {
+			used.flush(m.nodes) // the claim was lent: what followed n was another worker's
 		}
 		if w.turned() || w.turns-from >= share && m.gate.group.othersWait() {
 			used.flush(m.nodes)
