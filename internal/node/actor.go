@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strings"
 	"sync/atomic"
 
 	"github.com/zlnode/zlnode/internal/clock"
@@ -74,11 +75,18 @@ func (c *objectCell) arrive(s sender, o *Outgoing, deadline clock.Mono, a *arriv
 
 // push admits a message; the error says that it was not taken. See message.fill.
 func (c *objectCell) push(s sender, o *Outgoing, deadline clock.Mono, a *arrival) *Error {
+	p := c.typ.packets.find(o.Name)
+	if p == nil { // the object says so in its turn
+		if err := checkName("message", c.ref.ID, o.Name); err != nil {
+			return err
+		}
+		p = &packetType{name: strings.Clone(o.Name)}
+	}
 	place, err := c.box.Reserve(len(o.Name) + len(o.Metadata) + len(o.Payload))
 	if err != nil {
 		return errQueueFull
 	}
-	place.V.fill(c.typ, s, o, deadline, a)
+	place.V.fill(p, s, o, deadline, a)
 	c.box.Enqueue(place)
 	return nil
 }

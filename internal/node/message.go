@@ -1,8 +1,6 @@
 package node
 
 import (
-	"strings"
-
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -42,14 +40,11 @@ type message struct {
 	control func(*turn)
 }
 
-// fill writes a message for an object of type t. What o's bytes say is copied, or
-// referenced where a keeps it valid. a is nil for a message of this node's own.
-func (m *message) fill(t *ObjectType, s sender, o *Outgoing, deadline clock.Mono, a *arrival) {
-	m.sender, m.deadline = s, deadline
+// fill writes a message. What o's bytes say is copied, or referenced where a keeps it
+// valid. a is nil for a message of this node's own.
+func (m *message) fill(p *packetType, s sender, o *Outgoing, deadline clock.Mono, a *arrival) {
+	m.sender, m.packet, m.deadline = s, p, deadline
 	m.codec = o.Codec
-	if m.packet = t.packets[o.Name]; m.packet == nil {
-		m.packet = &packetType{name: strings.Clone(o.Name)}
-	}
 	switch n := len(o.Metadata); {
 	case n+len(o.Payload) <= inlineBytes:
 		m.metaLen, m.dataLen = uint8(n), uint8(len(o.Payload))
@@ -197,10 +192,17 @@ func (s *sender) giveBack() {
 
 // checkContent refuses what no peer would accept, before anything is sent.
 func checkContent(op, id, name string, meta, payload []byte) *Error {
+	if err := checkName(op, id, name); err != nil {
+		return err
+	}
+	return checkSizes(op, id, meta, payload)
+}
+
+func checkName(op, id, name string) *Error {
 	if !wire.ValidID(name) {
 		return fail(errkind.InvalidOperation, op, id, "a packet name has 1 to %d bytes of UTF-8", nameBytesMax)
 	}
-	return checkSizes(op, id, meta, payload)
+	return nil
 }
 
 // checkSizes refuses payload and metadata that no peer would accept.

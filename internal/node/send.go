@@ -72,6 +72,12 @@ func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
 }
 
 func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
+	if cell := n.here(to); cell != nil { // where the object checks the rest
+		if err := checkSizes(opSend, to.ID, o.Metadata, o.Payload); err != nil {
+			return err
+		}
+		return n.pushHere(cell, to.spot, sender{kind: msgSend}, o, clock.Never)
+	}
 	if err := checkContent(opSend, to.ID, o.Name, o.Metadata, o.Payload); err != nil {
 		return err
 	}
