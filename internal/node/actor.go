@@ -32,8 +32,14 @@ type objectCell struct {
 	// claim's holder writes it.
 	group atomic.Pointer[mailbox.Group]
 
+	// spot is the User Spot of which an Actor is a member; nil: the Entry Spot. The claim's
+	// holder writes it.
+	spot atomic.Pointer[objectCell]
+
+	// joining is the Actor's Join that is registered or runs; nil: none.
+	joining atomic.Pointer[PendingJoin]
+
 	// Owned by the claim.
-	spot    *objectCell // the User Spot of which an Actor is a member; nil: the Entry Spot
 	current mailbox.Consumer[message]
 	binding binding // of the Session that is bound; zero if none
 	timers  *objectTimers
@@ -96,6 +102,10 @@ func (c *objectCell) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer: one message is one turn.
 func (c *objectCell) Consume(claim *mailbox.Claim[message], m *message) {
+	if j := c.joining.Load(); j != nil && c.raise(claim, j) {
+		c.current.Consume(claim, m)
+		return
+	}
 	if m.control != nil {
 		m.control(&turn{node: c.node, cell: c, claim: claim})
 		m.done()

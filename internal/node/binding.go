@@ -69,7 +69,7 @@ func (t *turn) unregister(key bindingKey) {
 		return
 	}
 	t.cell.bind(binding{})
-	spot := t.cell.spot
+	spot := t.cell.spot.Load()
 	if spot == nil {
 		spot = t.node.entry
 	}

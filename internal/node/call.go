@@ -7,6 +7,7 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/mailbox"
+	"github.com/zlnode/zlnode/store"
 )
 
 // ObjectContext is what an Actor or a Spot knows of itself, for as long as it lives. Its
@@ -30,8 +31,9 @@ func (a *ObjectContext) Node() *Node { return a.cell.node }
 // with the turn, and is used again afterwards: nobody may keep it.
 type Call struct {
 	turnContext
-	message *message
-	home    *any // where it is kept between turns: see mailbox.Claim.Local
+	message   *message
+	home      *any // where it is kept between turns: see mailbox.Claim.Local
+	registers bool // a handler, while it runs, that may register Joins
 	// Outer is the public package's view of this value.
 	Outer any
 }
@@ -92,10 +94,12 @@ func (a *objectCell) begin(claim *mailbox.Claim[message], m *message, deadline c
 	return c
 }
 
-// over ends the turn's Call.
+// over ends the turn's Call. Who kept it or a Registration for a Join finds it over.
 func (c *Call) over() {
 	home := c.home
-	if reusable := c.end(); reusable {
+	c.registers = false
+	c.joins.drop()
+	if reusable := c.end(); reusable && c.joins == nil {
 		*c = Call{Outer: c.Outer}
 		*home = c
 	}
@@ -123,6 +127,7 @@ func (a *objectCell) told(what string, err *Error) {
 // run is the object's turn for one application message.
 func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 	c, ended := a.begin(claim, m, m.deadline), false
+	c.registers = a.typ.Kind != store.InstanceSpot
 	defer func() {
 		if ended {
 			return
@@ -162,7 +167,9 @@ func (a *objectCell) handle(c *Call, m *message) (r Reply, _ *Error) {
 // ran ends the turn.
 func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
 	a.told(m.packet.name, err)
-	a.answer(m, r, err)
+	if a.answer(m, r, err) {
+		c.joins.activate()
+	}
 	c.over()
 	m.done()
 }
@@ -182,11 +189,17 @@ func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadli
 			Msg("a callback failed")
 	}
 	a.told(what, err)
+	if err == nil {
+		c.joins.activate()
+	}
 	return err
 }
 
-// answer ends the message towards its sender.
-func (a *objectCell) answer(m *message, r Reply, err *Error) {
+// answer ends the message towards its sender. It reports whether the handler ended
+// normally, which is: without an error, and with a reply that can be encoded. A deadline
+// that passed or a caller that went away is none of its failures, unless it returned that
+// as one.
+func (a *objectCell) answer(m *message, r Reply, err *Error) (normally bool) {
 	switch {
 	case !m.asks():
 		if err != nil {
@@ -202,8 +215,9 @@ func (a *objectCell) answer(m *message, r Reply, err *Error) {
 		}
 		m.fail(a.node, err)
 	default:
-		m.reply(a.node, r.Codec, r.Payload)
+		return m.reply(a.node, r.Codec, r.Payload)
 	}
+	return err == nil
 }
 
 // guard runs application code of an object: its error gets a kind, its panic

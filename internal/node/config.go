@@ -58,6 +58,10 @@ type Config struct {
 	// OnTurn, if set, is told of each turn of an Actor or Spot that has ended: for tests.
 	OnTurn func(TurnInfo)
 
+	// OnJoin, if set, is told of each Join whose barrier stands, on the Join's own task, and
+	// ends it then or later: for tests. Without it Joins end with NotConfigured.
+	OnJoin func(*PendingJoin)
+
 	// Attach gives the public package's view of the node, before anything runs.
 	Attach func(*Node) any
 }

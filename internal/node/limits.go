@@ -22,6 +22,16 @@ const (
 	requestBytesMax = 1 << 20
 	replyBytesMax   = wire.MaxPayload
 
+	// joinsMax and joinsBytesMax bound what one handler registers, so that it cannot fill
+	// memory with requests that wait.
+	joinsMax      = 64
+	joinsBytesMax = 8 << 20
+	// joinTimeout is that of a Join that sets none, with its move. It travels in
+	// milliseconds, in 31 bits.
+	joinTimeout    = 5 * time.Second
+	joinTimeoutMin = time.Millisecond
+	joinTimeoutMax = (1<<31 - 1) * time.Millisecond
+
 	// linkCreditBytes is what a node may have sent to another and not yet
 	// consumed there. It must hold the largest record.
 	linkCreditBytes = link.DefaultWindow

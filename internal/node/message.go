@@ -152,17 +152,20 @@ func (s *sender) refuse(n *Node, err *Error) {
 	}
 }
 
-// reply sends the reply, whose bytes it copies.
-func (s *sender) reply(n *Node, codec uint8, payload []byte) {
+// reply sends the reply, whose bytes it copies. It reports whether that can be encoded:
+// one over the limit fails the request. What becomes of it on its way is another matter.
+func (s *sender) reply(n *Node, codec uint8, payload []byte) (encoded bool) {
 	switch {
 	case len(payload) > payloadBytesMax:
 		s.fail(n, fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(payload), payloadBytesMax))
+		return false
 	case s.link != nil:
 		s.link.sendReply(s.corr, codec, payload)
 	default:
 		b := buf.Copy(payload)
 		s.complete(n, result{codec: codec, payload: b.Bytes(), owner: b})
 	}
+	return true
 }
 
 // complete ends a request of this node.

@@ -113,8 +113,13 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	if err := checkContent(opRequest, to.ID, o.Name, o.Metadata, o.Payload); err != nil {
 		return Incoming{}, err
 	}
-	if t := turnFrom(ctx); t != nil && t.cell != nil && t.cell.ref.ID == to.ID {
-		return Incoming{}, errSelfRequest.of(opRequest, to.ID)
+	if t := turnFrom(ctx); t != nil && t.cell != nil {
+		switch {
+		case t.cell.ref.ID == to.ID:
+			return Incoming{}, errSelfRequest.of(opRequest, to.ID)
+		case t.joins.holds(to.ID):
+			return Incoming{}, errJoinFirst.of(opRequest, to.ID)
+		}
 	}
 	deadline := clock.Now().Add(n.cfg.RequestTimeout)
 	if at, ok := ctx.Deadline(); ok {

@@ -68,7 +68,16 @@ func (a *objectCell) join(claim *mailbox.Claim[message], spot *objectCell) {
 	g := spot.group.Load()
 	claim.Join(g)
 	a.group.Store(g)
-	a.spot = spot
+	a.spot.Store(spot)
+}
+
+// hasMember reports whether the Actor is in the Spot. While the Actor has no Join, it may
+// be about to leave.
+func (a *objectCell) hasMember(actor *objectCell) bool {
+	if spot := actor.spot.Load(); spot != nil {
+		return spot == a
+	}
+	return a == a.node.entry
 }
 
 // cellOf returns the object of that kind with that id, or nil.

@@ -6,6 +6,7 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/timer"
+	"github.com/zlnode/zlnode/store"
 )
 
 const (
@@ -114,7 +115,10 @@ func (a *objectCell) tick(t *turn, tick timer.Tick) {
 		defer func() { a.timers.set.Ended(a.node.timerNow(), tick.Name, tick.Generation) }()
 		h := a.typ.Timers[tick.Name]
 		told := Tick{tick.Name, a.node.timerNow().Sub(tick.Scheduled), tick.Count}
-		_ = a.callback(t.claim, "timer "+tick.Name, clock.Never, func(c *Call) error { return h(c, a.instance, told) })
+		_ = a.callback(t.claim, "timer "+tick.Name, clock.Never, func(c *Call) error {
+			c.registers = a.typ.Kind == store.UserSpot || a.typ.Kind == store.EntrySpot
+			return h(c, a.instance, told)
+		})
 	}
 }
 

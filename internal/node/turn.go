@@ -17,6 +17,7 @@ type turnContext struct {
 	node     *Node
 	gate     gate        // the claim, while the turn runs
 	cell     *objectCell // nil in a Session's turn
+	joins    *joinScope  // made on demand
 	deadline clock.Mono
 	inner    context.Context // made on demand
 	cancel   context.CancelFunc
