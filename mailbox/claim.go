@@ -58,6 +58,22 @@ func (c *Claim[T]) Become(next Consumer[T]) {
 	c.m.fresh = true
 }
 
+// Unread puts v, whose payload is bytes long, in front of all that is queued: the next
+// turn is that of the last one. It is for a consumer that has kept messages and gives
+// them on. They count in the budgets, in which they may go over the limits: until they
+// are worked off Push finds no room. bytes below 0 says that it is a control message.
+func (c *Claim[T]) Unread(v *T, bytes int) {
+	c.held()
+	m := c.m
+	n := m.nodes.get()
+	n.V, n.cost, n.next = *v, costControl, m.list
+	if bytes >= 0 {
+		n.cost = costOf(bytes)
+		m.budget.force(n.cost, &m.pool.quota)
+	}
+	m.list = n
+}
+
 // Blocking runs f, which may wait, on the same goroutine. The claim stays held,
 // so the mailbox's other messages wait too; the worker's place in the pool is
 // lent to another worker meanwhile, so that nothing else does.

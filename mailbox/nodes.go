@@ -66,17 +66,18 @@ func newChain[T any]() *Slot[T] {
 	return &slab[0]
 }
 
-// spent collects used nodes, which are still linked in the order of their use,
-// into a chain. One worker uses it, while it holds a claim.
+// spent collects used nodes into a chain. One worker uses it, while it holds a claim.
 type spent[T any] struct {
 	first, last *Slot[T]
 	n           int
 }
 
-// add takes n, which follows the last one added.
+// add takes n.
 func (c *spent[T]) add(n *Slot[T], s *nodes[T]) {
 	if c.first == nil {
 		c.first = n
+	} else {
+		c.last.next = n
 	}
 	c.last = n
 	if c.n++; c.n == chainNodes {

@@ -54,6 +54,14 @@ func (b *budget) grow(need uint64, q *quota) bool {
 	}
 }
 
+// force takes cost from the budget and the quota whether they have room or not.
+func (b *budget) force(cost uint64, q *quota) {
+	n := cost & costBytes
+	q.give(-int64(n))
+	b.open.Add(n)
+	b.admitted.Add(cost)
+}
+
 // shrink gives back the grants that are not needed any more. Only the claim's holder calls
 // it. Each goroutine that is in reserve meanwhile may bring one message that no grant
 // covers.

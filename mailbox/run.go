@@ -27,12 +27,11 @@ func (m *Mailbox[T]) run(w *worker) {
 // mailbox, which the next worker may have already. It returns false after a panic.
 func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 	var (
-		turn   uint64   // cost of the turn that runs
-		number uint64   // of the claim in it
-		used   spent[T] // lost to the collector after a panic
-		look   = pace{turns: w.turns}
-		c      = &m.claim
-		from   = w.turns
+		turn uint64   // cost of the turn that runs
+		used spent[T] // lost to the collector after a panic
+		look = pace{turns: w.turns}
+		c    = &m.claim
+		from = w.turns
 	)
 	defer func() {
 		if !ended {
@@ -56,7 +55,6 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		}
 		if l := m.lane.Load(); l != nil {
 			if l.waits() {
-				used.flush(m.nodes) // what follows is linked to other nodes
 				m.order(l)
 			} else {
 				l.run = 0
@@ -82,14 +80,11 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 			used.add(n, m.nodes)
 			continue
 		}
-		turn, number = n.cost, c.number
+		turn = n.cost
 		m.consumer.Consume(c, &n.V)
 		m.finish(turn)
 		turn = 0
 		used.add(n, m.nodes)
-		if c.number != number {
-			used.flush(m.nodes) // the claim was lent: what followed n was another worker's
-		}
 		if w.turned() || w.turns-from >= share && m.gate.group.othersWait() {
 			used.flush(m.nodes)
 			m.back(w)

@@ -199,15 +199,14 @@ func (h *hold) take() []message {
 	return held
 }
 
-// release hands what was held to next, before anything that comes later.
+// release puts what was held back in front of the queue, with next as its consumer.
 type release struct {
 	cell *objectCell
 	from *hold
 	next mailbox.Consumer[message]
 }
 
-// Begin implements mailbox.Consumer. A held message may itself change the
-// consumer (a Destroy); those behind it then go to the new one.
+// Begin implements mailbox.Consumer.
 func (r *release) Begin(claim *mailbox.Claim[message]) {
 	if r.cell.gone.Load() { // it was ended while this was on its way
 		(&ending{cell: r.cell, err: errGone}).Begin(claim)
@@ -215,15 +214,12 @@ func (r *release) Begin(claim *mailbox.Claim[message]) {
 	}
 	r.cell.become(claim, r.next)
 	held := r.from.take()
-	defer func() { // a handler that ends its goroutine leaves some
-		for i := range held {
-			held[i].refuse(r.cell.node, errTurnEnded)
+	for i := len(held) - 1; i >= 0; i-- {
+		m, n := &held[i], -1
+		if m.kind != msgEnd {
+			n = m.bytes()
 		}
-	}()
-	for len(held) > 0 {
-		m := &held[0]
-		held = held[1:]
-		r.cell.current.Consume(claim, m)
+		claim.Unread(m, n)
 	}
 }
 
