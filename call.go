@@ -14,45 +14,27 @@ type ActorRef = node.ActorRef
 
 // ActorContext is what an Actor knows of itself, for as long as it lives. Safe
 // for concurrent use.
-type ActorContext struct{ inner *node.ObjectContext }
+type ActorContext struct{ ObjectContext }
 
 func actorContext(c *node.ObjectContext) *ActorContext {
 	o, ok := c.Outer.(*ActorContext)
 	if !ok {
-		o = &ActorContext{c}
+		o = &ActorContext{ObjectContext{c}}
 		c.Outer = o
 	}
 	return o
 }
 
-// ID returns the Actor's id.
-func (a *ActorContext) ID() string { return a.inner.Ref().ID }
-
 // Ref returns the Actor's identity and place.
 func (a *ActorContext) Ref() ActorRef { return a.inner.Ref() }
 
-// Type returns the stable type.
-func (a *ActorContext) Type() string { return a.inner.Type() }
-
-// Node returns the node that the Actor lives on.
-func (a *ActorContext) Node() *Node { return a.inner.Node().Outer().(*Node) }
-
-// ActorCall is one message in its Actor's turn and the context of that turn: it
-// carries the message's deadline. It must not be kept after the turn nor used by
-// another goroutine; nor may a context that is derived from it, as waiting with one
-// lends the place of the handler's worker. For a goroutine take what it needs before:
-//
-//	self := c.Actor()
-//	go func() { zlnode.Send(ctx, self.Node().Actor(self.ID()), "loaded", load()) }()
-type ActorCall struct {
-	context.Context
-	inner *node.Call
-}
+// ActorCall is a turn of an Actor.
+type ActorCall struct{ Turn }
 
 func actorCall(c *node.Call) *ActorCall {
 	o, ok := c.Outer.(*ActorCall)
 	if !ok {
-		o = &ActorCall{c, c}
+		o = &ActorCall{Turn{c, c}}
 		c.Outer = o
 	}
 	return o
@@ -60,18 +42,6 @@ func actorCall(c *node.Call) *ActorCall {
 
 // Actor returns the Actor's context.
 func (c *ActorCall) Actor() *ActorContext { return actorContext(c.inner.Object()) }
-
-// Node returns the node that the Actor lives on.
-func (c *ActorCall) Node() *Node { return c.Actor().Node() }
-
-// Packet returns the packet's name.
-func (c *ActorCall) Packet() string { return c.inner.Name() }
-
-// Codec returns how the payload is encoded.
-func (c *ActorCall) Codec() Codec { return Codec(c.inner.Codec()) }
-
-// Metadata returns the message's metadata, valid during the turn.
-func (c *ActorCall) Metadata() session.Metadata { return c.inner.Metadata() }
 
 // FromSession reports whether the message came from the bound Session's client.
 func (c *ActorCall) FromSession() bool { return c.inner.FromSession() }

@@ -1,10 +1,7 @@
 package zlnode
 
 import (
-	"context"
-
 	"github.com/zlnode/zlnode/internal/node"
-	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -169,40 +166,24 @@ func OnSpotTimer[S any](t *SpotType[S], name string, h func(c *SpotCall, s *S, t
 
 // SpotContext is what a Spot knows of itself, for as long as it lives. Safe for
 // concurrent use.
-type SpotContext struct{ inner *node.ObjectContext }
+type SpotContext struct{ ObjectContext }
 
 func spotContext(c *node.ObjectContext) *SpotContext {
 	o, ok := c.Outer.(*SpotContext)
 	if !ok {
-		o = &SpotContext{c}
+		o = &SpotContext{ObjectContext{c}}
 		c.Outer = o
 	}
 	return o
 }
 
-// ID returns the Spot's id.
-func (s *SpotContext) ID() string { return s.inner.Ref().ID }
-
-// Type returns the stable type; that of an Entry Spot is "entry".
-func (s *SpotContext) Type() string { return s.inner.Type() }
-
-// Node returns the node that the Spot lives on.
-func (s *SpotContext) Node() *Node { return s.inner.Node().Outer().(*Node) }
-
-// Generation returns what fences the Spot's writes to a database of the game's own.
-func (s *SpotContext) Generation() Generation { return generation(s.inner) }
-
-// SpotCall is one packet, timer or callback in its Spot's turn, with the rules of
-// ActorCall.
-type SpotCall struct {
-	context.Context
-	inner *node.Call
-}
+// SpotCall is a turn of a Spot.
+type SpotCall struct{ Turn }
 
 func spotCall(c *node.Call) *SpotCall {
 	o, ok := c.Outer.(*SpotCall)
 	if !ok {
-		o = &SpotCall{c, c}
+		o = &SpotCall{Turn{c, c}}
 		c.Outer = o
 	}
 	return o
@@ -210,30 +191,6 @@ func spotCall(c *node.Call) *SpotCall {
 
 // Spot returns the Spot's context.
 func (c *SpotCall) Spot() *SpotContext { return spotContext(c.inner.Object()) }
-
-// Node returns the node that the Spot lives on.
-func (c *SpotCall) Node() *Node { return c.Spot().Node() }
-
-// Packet returns the packet's name; "" in timers and callbacks.
-func (c *SpotCall) Packet() string { return c.inner.Name() }
-
-// Codec returns how the payload is encoded.
-func (c *SpotCall) Codec() Codec { return Codec(c.inner.Codec()) }
-
-// Metadata returns the message's metadata, valid during the turn.
-func (c *SpotCall) Metadata() session.Metadata { return c.inner.Metadata() }
-
-// StartTimer starts a timer of the Spot; see ActorCall.StartTimer.
-func (c *SpotCall) StartTimer(name string, o TimerOptions) error {
-	return c.inner.StartTimer(name, o.inner())
-}
-
-// StopTimer stops a timer of the Spot; see ActorCall.StopTimer.
-func (c *SpotCall) StopTimer(name string) bool { return c.inner.StopTimer(name) }
-
-// Yielding returns c as a context that gives up the gate while a Request or Do waits;
-// see ActorCall.Yielding. A Spot's own next packets and timers run meanwhile too.
-func (c *SpotCall) Yielding() context.Context { return c.inner.Yielding() }
 
 // Spot returns the address of a User or Instance Spot. See Actor.
 func (n *Node) Spot(id string) Addr {

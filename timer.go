@@ -57,27 +57,6 @@ func OnTimer[A any](t *ActorType[A], name string, h func(c *ActorCall, a *A, tic
 	t.t.Timers[name] = func(c *node.Call, a any, tick node.Tick) error { return h(actorCall(c), a.(*A), tickOf(tick)) }
 }
 
-// StartTimer starts a timer of the Actor, for which its type has a handler. One of that
-// name that runs already is replaced: no tick of it comes any more. An Actor has up to
-// 64. Ticks that fall due while the node's lease is in doubt wait; none comes once the
-// Actor is over here.
-//
-// Kinds: InvalidOperation, no handler or bad options; CapacityExceeded; Unavailable.
-func (c *ActorCall) StartTimer(name string, o TimerOptions) error {
-	return c.inner.StartTimer(name, o.inner())
-}
-
-// StopTimer stops a timer and reports whether there was one. No callback of it starts
-// any more.
-func (c *ActorCall) StopTimer(name string) bool { return c.inner.StopTimer(name) }
-
-// Yielding returns c as a context that gives up the gate while a Request or Do waits: for
-// members of a SpotWide User Spot. Meanwhile the other members, the Spot and its timers
-// have turns; the Actor itself has none before this one is over. What the handler knew of
-// the others' state may have changed after the wait. Elsewhere such a call fails with
-// InvalidOperation before anything is sent.
-func (c *ActorCall) Yielding() context.Context { return c.inner.Yielding() }
-
 // Work is what a handler hands out of its turn's time.
 type Work = node.Work
 
@@ -104,24 +83,3 @@ func Do[T any](ctx context.Context, n *Node, w Work, f func(context.Context) (T,
 	})
 	return result, err
 }
-
-// Generation fences the writes of an object to a database of the game's own: of two
-// writers of one id the one with the larger Generation is the present owner. Object tells
-// incarnations of the id apart, Owner grows when an incarnation changes its node.
-type Generation struct {
-	Object uint64
-	Owner  uint64
-}
-
-// Less reports whether g is before h.
-func (g Generation) Less(h Generation) bool {
-	return g.Object < h.Object || g.Object == h.Object && g.Owner < h.Owner
-}
-
-func generation(c *node.ObjectContext) Generation {
-	ref := c.Ref()
-	return Generation{ref.ObjectGen, ref.OwnerGen}
-}
-
-// Generation returns what fences the Actor's writes to a database of the game's own.
-func (a *ActorContext) Generation() Generation { return generation(a.inner) }

@@ -297,6 +297,9 @@ func (s *sessionConn) unbind(b *sessionBinding) {
 func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
 	mustBeInTurn(c.cell != nil)
 	id := c.cell.ref.ID
+	if err := c.fenced(); err != nil {
+		return err.of(opPush, id)
+	}
 	if err := checkContent(opPush, id, name, meta, payload); err != nil {
 		return err
 	}

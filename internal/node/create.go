@@ -55,6 +55,9 @@ func (n *Node) Create(ctx context.Context, req CreateRequest) (CreateResult, err
 	if err := n.checkCreate(&req); err != nil {
 		return CreateResult{}, err
 	}
+	if err := fenced(ctx); err != nil {
+		return CreateResult{}, err.of(opCreate, req.ID)
+	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.CreateTimeout)
 	defer cancel()
 	var result CreateResult

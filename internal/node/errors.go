@@ -108,6 +108,11 @@ func fromStore(err error, op, object string) *Error {
 	return e
 }
 
+var errFenced = &Error{
+	Kind: errkind.Unavailable,
+	Text: "the object whose handler this is has ended at this node; return, and leave what is to be done to its present owner",
+}
+
 // Errorf makes an error of application code, whose kind and text reach the
 // caller, a client included.
 func Errorf(kind errkind.Kind, format string, args ...any) *Error {

@@ -110,6 +110,9 @@ func (s *joinScope) register(r *Registration, to Join) *Error {
 		return errJoinTwice
 	}
 	r.used = true
+	if err := s.call.fenced(); err != nil {
+		return err
+	}
 	if s.call.gate == nil { // whose member an Actor is, is sure under the gate only
 		return errJoinWithoutGate
 	}

@@ -44,6 +44,9 @@ func (n *Node) Destroy(ctx context.Context, ref ActorRef) (bool, error) {
 	if !wire.ValidID(ref.ID) || ref.ObjectGen == 0 {
 		return false, fail(errkind.InvalidOperation, opDestroy, ref.ID, "the ref names no incarnation")
 	}
+	if err := fenced(ctx); err != nil {
+		return false, err.of(opDestroy, ref.ID)
+	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.CreateTimeout)
 	defer cancel()
 	if t := turnFrom(ctx); t != nil && t.cell != nil && t.cell.ref.ID == ref.ID {

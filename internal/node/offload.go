@@ -38,6 +38,9 @@ func (n *Node) Do(ctx context.Context, w Work, f func(context.Context) error) (e
 	if int(w) >= len(n.workers) {
 		return fail(errkind.InvalidOperation, opWork, "", "%d is no kind of work", w)
 	}
+	if err := fenced(ctx); err != nil {
+		return err.of(opWork, "")
+	}
 	deadline := clock.Now().Add(n.cfg.RequestTimeout)
 	if at, ok := ctx.Deadline(); ok {
 		deadline = clock.At(at)

@@ -72,6 +72,9 @@ func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
 }
 
 func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
+	if err := fenced(ctx); err != nil {
+		return err
+	}
 	if cell := n.here(to); cell != nil { // where the object checks the rest
 		if err := checkSizes(opSend, to.ID, o.Metadata, o.Payload); err != nil {
 			return err
@@ -115,6 +118,8 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	}
 	if t := turnFrom(ctx); t != nil && t.cell != nil {
 		switch {
+		case t.cell.gone.Load():
+			return Incoming{}, errFenced.of(opRequest, to.ID)
 		case t.cell.ref.ID == to.ID:
 			return Incoming{}, errSelfRequest.of(opRequest, to.ID)
 		case t.joins.holds(to.ID):

@@ -35,6 +35,9 @@ type Tick struct {
 func (c *Call) StartTimer(name string, o timer.Options) error {
 	mustBeInTurn(c.cell != nil)
 	a := c.cell
+	if err := c.fenced(); err != nil {
+		return err.of(opStartTimer, a.ref.ID)
+	}
 	if c.gate == nil {
 		return fail(errkind.InvalidOperation, opStartTimer, a.ref.ID, "the turn has given up its gate; start timers before or after")
 	}

@@ -68,6 +68,17 @@ func (t *turnContext) Value(key any) any {
 	return nil
 }
 
+// fenced refuses what ctx's turn asks for if its object has ended here meanwhile: what
+// the turn knows may be old (RL-17).
+func fenced(ctx context.Context) *Error { return turnFrom(ctx).fenced() }
+
+func (t *turnContext) fenced() *Error {
+	if t != nil && t.cell != nil && t.cell.gone.Load() {
+		return errFenced
+	}
+	return nil
+}
+
 func (t *turnContext) made() context.Context {
 	mustBeInTurn(t.inner != nil || t.node != nil)
 	if t.inner == nil {
