@@ -19,8 +19,9 @@ type objectCell struct {
 	node     *Node
 	typ      *ObjectType
 	box      *mailbox.Mailbox[message]
-	instance any         // owned by the claim
-	gone     atomic.Bool // it was ended, and takes nothing any more
+	instance any          // owned by the claim
+	gone     atomic.Bool  // it was ended, and takes nothing any more
+	yields   atomic.Int32 // turns that have had a Yield and are not over; changed under the gate
 	ref      ActorRef
 	context  ObjectContext
 
@@ -43,6 +44,7 @@ type objectCell struct {
 	current mailbox.Consumer[message]
 	binding binding // of the Session that is bound; zero if none
 	timers  *objectTimers
+	calm    func(*turn) // to be run when yields is 0
 }
 
 // newCell makes a cell whose messages go to held until it is released.
@@ -262,6 +264,10 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 		for i := range held {
 			held[i].refuse(e.cell.node, e.err)
 		}
+	}
+	if f := e.cell.calm; f != nil {
+		e.cell.calm = nil
+		f(&turn{node: e.cell.node, refused: e.err})
 	}
 	e.cell.fenceTimers()
 	e.cell.bind(binding{})

@@ -37,6 +37,14 @@ func (b *binding) stands() bool {
 // register makes b the Actor's binding, in its turn. A binding of another
 // Session is replaced; what that one still sends is refused by its generation.
 func (t *turn) register(ref *ActorRef, b binding) *Error {
+	if err := t.registrable(ref); err != nil {
+		return err
+	}
+	t.cell.bind(b)
+	return nil
+}
+
+func (t *turn) registrable(ref *ActorRef) *Error {
 	switch {
 	case t.refused != nil:
 		return t.refused
@@ -47,7 +55,6 @@ func (t *turn) register(ref *ActorRef, b binding) *Error {
 	case t.node.disconnects.Load() >= disconnectsMax:
 		return errDisconnectsFull
 	}
-	t.cell.bind(b)
 	return nil
 }
 
@@ -171,13 +178,16 @@ func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
 	default:
 		b.gen = n.bindings.Add(1)
 	}
+	if err := s.place(b); err != nil {
+		return err.of(opBind, ref.ID)
+	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.RequestTimeout)
 	defer cancel()
 	done := make(chan *Error, 1)
 	if n.isHere(&ref) {
 		s.bindHere(b, done)
-	} else if err := s.bindThere(ctx, b, done); err != nil {
-		return err.of(opBind, ref.ID)
+	} else {
+		s.bindThere(ctx, b, done)
 	}
 	var err *Error
 	blocking(ctx, func() {
@@ -198,33 +208,37 @@ func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
 func (s *sessionConn) bindHere(b *sessionBinding, done chan<- *Error) {
 	cell, ok := s.node.actors.Load(b.ref.ID)
 	if !ok {
+		s.leave()
 		done <- errNotHere
 		return
 	}
 	full := cell.control(func(t *turn) {
-		before := cell.binding
-		if err := t.register(&b.ref, binding{key: bindingKey{session: s.id, gen: b.gen}, local: s}); err != nil {
-			done <- err
-			return
+		err := t.registrable(&b.ref)
+		if err == nil {
+			b.typ, b.cell = cell.typ.Name, cell
+			err = s.publish(b)
+		} else {
+			s.leave()
 		}
-		b.typ, b.cell = cell.typ.Name, cell
-		err := s.publish(b)
-		if err != nil {
-			cell.bind(before)
+		if err == nil {
+			cell.bind(binding{key: bindingKey{session: s.id, gen: b.gen}, local: s})
 		}
 		done <- err
 	})
 	if full != nil {
+		s.leave()
 		done <- full
 	}
 }
 
 // bindThere asks the Actor's owner. The Session's side is published by the loop
 // that reads the reply, before it can read a push behind it.
-func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done chan<- *Error) *Error {
+func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done chan<- *Error) {
 	l := s.node.links.to(b.ref.RID, b.ref.Lifecycle)
 	if l == nil {
-		return errNoLink(opBind, b.ref.ID, b.ref.RID)
+		s.leave()
+		done <- errNoLink(opBind, b.ref.ID, b.ref.RID)
+		return
 	}
 	b.link = l
 	corr, err := l.pending.add(completeFunc(func(r result) {
@@ -237,22 +251,57 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 			}
 		case r.err.Kind == errkind.DeadlineExceeded && !b.again:
 			s.unbind(b) // it may have been registered all the same
+			fallthrough
+		default:
+			s.leave()
 		}
 		done <- r.err
 	}), deadlineOf(ctx))
 	if err != nil {
-		return err
+		s.leave()
+		done <- err
+		return
 	}
 	l.sendControl(&wire.Bind{Correlation: corr, Ref: wireRef(b.ref), Session: s.id, BindingGen: b.gen})
+}
+
+// place takes a place for b among the Session's bindings, before the Actor is asked: a
+// bind that failed afterwards would have ended the binding that the Actor had. Each place
+// is given back by publish or leave.
+func (s *sessionConn) place(b *sessionBinding) *Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errSessionClosed
+	}
+	bound := s.routes.Load().byActor
+	others := s.asked
+	for id, known := range bound {
+		if id != b.ref.ID && !known.over() {
+			others++
+		}
+	}
+	if others >= bindingsMax {
+		return errBindingsFull
+	}
+	s.asked++
 	return nil
 }
 
-// publish makes b a route of the Session, unless the Session is closed or has as
-// many as it may. One that is bound again has its route and keeps its place. Those
-// whose Actor or link is gone are shed.
+// leave gives the place of a bind that failed back.
+func (s *sessionConn) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked--
+}
+
+// publish makes b a route of the Session in the place that it has, unless the Session is
+// closed. One that is bound again has its route and keeps it. Those whose Actor or link
+// is gone are shed.
 func (s *sessionConn) publish(b *sessionBinding) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked--
 	if s.closed {
 		return errSessionClosed
 	}
@@ -270,9 +319,6 @@ func (s *sessionConn) publish(b *sessionBinding) *Error {
 		if !b.over() {
 			next.byType[typ] = b
 		}
-	}
-	if next.byActor[b.ref.ID] == nil && len(next.byActor) >= bindingsMax {
-		return errBindingsFull
 	}
 	next.byActor[b.ref.ID] = b
 	next.byType[b.typ] = b

@@ -32,8 +32,9 @@ func (a *ObjectContext) Node() *Node { return a.cell.node }
 type Call struct {
 	turnContext
 	message   *message
-	home      *any // where it is kept between turns: see mailbox.Claim.Local
-	registers bool // a handler, while it runs, that may register Joins
+	home      *any   // where it is kept between turns: see mailbox.Claim.Local
+	registers bool   // a handler, while it runs, that may register Joins
+	turn      uint64 // tells the turns of a Call that is used again apart
 	// Outer is the public package's view of this value.
 	Outer any
 }
@@ -91,16 +92,23 @@ func (a *objectCell) begin(claim *mailbox.Claim[message], m *message, deadline c
 	*home = nil
 	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, deadline
 	c.message, c.home = m, home
+	c.turn++
 	return c
 }
 
 // over ends the turn's Call. Who kept it or a Registration for a Join finds it over.
 func (c *Call) over() {
-	home := c.home
+	home, a := c.home, c.cell
 	c.registers = false
 	c.joins.drop()
+	if c.yielded && a.yields.Add(-1) == 0 && a.calm != nil {
+		f := a.calm
+		a.calm = nil
+		a.whenCalm(f)
+	}
+	c.turn++
 	if reusable := c.end(); reusable && c.joins == nil {
-		*c = Call{Outer: c.Outer}
+		*c = Call{Outer: c.Outer, turn: c.turn}
 		*home = c
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -59,7 +60,7 @@ func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReaso
 		return nil
 	}
 	// Behind all that was accepted, and its timers are over.
-	err := c.await(ctx, c.ended, "OnClosing", func(call *Call) error {
+	err := c.await(ctx, c.whenCalm, "OnClosing", func(call *Call) error {
 		c.fenceTimers()
 		return typ.OnClosing(call, c.instance, reason)
 	})
@@ -67,6 +68,17 @@ func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReaso
 		return err.of("close", c.ref.ID)
 	}
 	return nil
+}
+
+// whenCalm is ended for what must find no turn of the object in a Yield, or behind one.
+func (c *objectCell) whenCalm(f func(*turn)) {
+	c.ended(func(t *turn) {
+		if t.refused == nil && c.yields.Load() > 0 {
+			c.calm = f
+			return
+		}
+		f(t)
+	})
 }
 
 // closeSpots closes the node's Spots, the Entry Spot last.
@@ -118,14 +130,46 @@ func (n *Node) disconnected(spot *objectCell, actor ActorRef) {
 		return
 	}
 	n.disconnects.Add(1)
+	n.tellOfDisconnect(spot, actor)
+}
+
+func (n *Node) tellOfDisconnect(spot *objectCell, actor ActorRef) {
 	spot.lifecycle(func(t *turn) {
+		if t.refused == nil && !n.mayAct(clock.Now()) {
+			n.late.add(func() { n.tellOfDisconnect(spot, actor) })
+			return
+		}
 		defer n.disconnects.Add(-1)
-		if t.refused == nil && n.mayAct(clock.Now()) {
+		if t.refused == nil {
 			_ = spot.callback(t.claim, "OnDisconnectActor", clock.Never, func(c *Call) error {
 				return spot.typ.OnDisconnectActor(c, spot.instance, actor)
 			})
 		}
 	})
+}
+
+// late is what waits until the node may act again, which the sweeper sees. It is bounded
+// by who adds to it.
+type late struct {
+	mu      sync.Mutex
+	waiting []func()
+}
+
+func (l *late) add(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, f)
+}
+
+// run runs all that waits, in order.
+func (l *late) run() {
+	l.mu.Lock()
+	waiting := l.waiting
+	l.waiting = nil
+	l.mu.Unlock()
+	for _, f := range waiting {
+		f()
+	}
 }
 
 var errDisconnectsFull = &Error{

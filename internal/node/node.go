@@ -84,7 +84,8 @@ type Node struct {
 	operations atomic.Uint64 // numbers of this lifecycle
 
 	stopping    atomic.Bool
-	disconnects atomic.Int64 // notices that wait for the Entry Spot's turn
+	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
+	late        late         // those whose turn came while the node may not act
 	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over
 	stopOnce    sync.Once
 	stopErr     error
@@ -276,6 +277,9 @@ func (n *Node) sweep() {
 			now := clock.Now()
 			n.swept.Store(int64(now))
 			n.local.sweep(now)
+			if n.mayAct(now) {
+				n.late.run()
+			}
 			for _, l := range n.links.all() {
 				l.pending.sweep(now)
 			}

@@ -33,6 +33,7 @@ type sessionConn struct {
 	routes atomic.Pointer[sessionRoutes]
 	mu     sync.Mutex // guards closed together with changes of routes
 	closed bool
+	asked  int // binds under way, which have a place each; mu guards it
 
 	// Owned by the mailbox's claim.
 	instance any

@@ -47,6 +47,9 @@ func (n *Node) shutdown(ctx context.Context) error {
 		closeSession(s.conn, session.ServerDrain, "")
 		return true
 	})
+	half, cancel := halfOf(ctx)
+	n.lastTurns(half) // after which the Actors' Spots know whose clients are gone
+	cancel()
 	n.drainActors(ctx)
 	errs = append(errs, n.closeSpots(ctx))
 	if n.store != nil {

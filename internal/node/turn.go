@@ -19,6 +19,7 @@ type turnContext struct {
 	cell     *objectCell // nil in a Session's turn
 	joins    *joinScope  // made on demand
 	deadline clock.Mono
+	yielded  bool            // the turn has had a Yield
 	inner    context.Context // made on demand
 	cancel   context.CancelFunc
 }
@@ -112,21 +113,25 @@ type gate interface {
 type yieldKey struct{}
 
 // yielding is a turn's context whose waits give up the gate.
-type yielding struct{ context.Context }
+type yielding struct {
+	*Call
+	turn uint64 // of the Call, which other turns use later
+}
 
 // Value implements context.Context.
 func (y yielding) Value(key any) any {
+	mustBeInTurn(y.Call.turn == y.turn)
 	if key == (yieldKey{}) {
 		return true
 	}
-	return y.Context.Value(key)
+	return y.Call.Value(key)
 }
 
 // Yielding returns c's context with which a request or a piece of work gives up the gate
 // of the SpotWide or Instance Spot in which the turn runs, while it waits (MB-06).
 func (c *Call) Yielding() context.Context {
 	mustBeInTurn(c.cell != nil)
-	return yielding{c}
+	return yielding{c, c.turn}
 }
 
 // suspend runs f, which may wait. In a turn the worker's place is lent to another
@@ -143,6 +148,10 @@ func suspend(ctx context.Context, f func()) *Error {
 		return nil
 	case t.cell == nil || !t.cell.mayYield():
 		return errNoYield
+	}
+	if !t.yielded {
+		t.yielded = true
+		t.cell.yields.Add(1)
 	}
 	gate := t.gate
 	t.gate = nil // what f does waits outside of the turn
