@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/session"
 )
 
 // Node is one running node. Its methods are safe for concurrent use.
@@ -167,6 +168,7 @@ type Addr struct {
 	node *node.Node
 	to   node.Target
 	as   Codec
+	meta session.Metadata
 }
 
 // Actor returns the address of an id. It asks nobody whether there is one; of an Actor
@@ -179,6 +181,26 @@ func (n *Node) Actor(id string) Addr {
 func (a Addr) As(c Codec) Addr {
 	a.as = c
 	return a
+}
+
+// With returns the same address for messages that carry metadata, which session.NewMetadata
+// makes: up to 1,024 bytes encoded, that the handler reads and its reply does not have. It
+// must not change while the address is used; what is not valid metadata is refused with
+// InvalidOperation when a message is sent.
+func (a Addr) With(meta session.Metadata) Addr {
+	a.meta = meta
+	return a
+}
+
+// outgoing makes the message.
+func (a *Addr) outgoing(as Codec, packet string, payload []byte) (node.Outgoing, error) {
+	if !a.meta.Valid() {
+		return node.Outgoing{}, &node.Error{
+			Kind: InvalidOperation, Op: "message", Object: a.to.ID,
+			Text: "the metadata is not what session.NewMetadata makes, of up to 1,024 bytes",
+		}
+	}
+	return node.Outgoing{Name: packet, Codec: uint8(as), Metadata: a.meta, Payload: payload}, nil
 }
 
 // ID returns the id.
@@ -198,7 +220,11 @@ func Send[M any](ctx context.Context, to Addr, packet string, m M) error {
 	if err != nil {
 		return err
 	}
-	return to.node.Send(ctx, &to.to, &node.Outgoing{Name: packet, Codec: uint8(to.as), Payload: b})
+	o, err := to.outgoing(to.as, packet, b)
+	if err != nil {
+		return err
+	}
+	return to.node.Send(ctx, &to.to, &o)
 }
 
 // Request sends a request, encoded in the address's codec, and waits for its reply. It ends
@@ -213,7 +239,11 @@ func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, err
 	if err != nil {
 		return r, err
 	}
-	in, err := to.node.Request(ctx, &to.to, &node.Outgoing{Name: packet, Codec: uint8(to.as), Payload: b})
+	o, err := to.outgoing(to.as, packet, b)
+	if err != nil {
+		return r, err
+	}
+	in, err := to.node.Request(ctx, &to.to, &o)
 	if err != nil {
 		return r, err
 	}
@@ -223,13 +253,21 @@ func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, err
 
 // SendRaw is Send with bytes, which are copied.
 func (a Addr) SendRaw(ctx context.Context, packet string, payload []byte) error {
-	return a.node.Send(ctx, &a.to, &node.Outgoing{Name: packet, Payload: payload})
+	o, err := a.outgoing(Raw, packet, payload)
+	if err != nil {
+		return err
+	}
+	return a.node.Send(ctx, &a.to, &o)
 }
 
 // RequestRaw is Request with bytes, which are copied. The reply's payload is
 // valid until Release is called on it.
 func (a Addr) RequestRaw(ctx context.Context, packet string, payload []byte) (Reply, error) {
-	in, err := a.node.Request(ctx, &a.to, &node.Outgoing{Name: packet, Payload: payload})
+	o, err := a.outgoing(Raw, packet, payload)
+	if err != nil {
+		return Reply{}, err
+	}
+	in, err := a.node.Request(ctx, &a.to, &o)
 	if err != nil {
 		return Reply{}, err
 	}

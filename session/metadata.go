@@ -103,6 +103,9 @@ func (m Metadata) Lookup(key string) (value []byte, found bool) {
 	return nil, false
 }
 
+// Valid reports whether m is absent or may be sent.
+func (m Metadata) Valid() bool { return m == nil || m.valid() && len(m) <= MetadataMax }
+
 // valid reports whether m is one whole block that keeps the rules of Metadata.
 // m must not be longer than its length field can say.
 func (m Metadata) valid() bool {
