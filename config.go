@@ -97,6 +97,12 @@ type Config struct {
 	// messages takes that long. Give a process two processors or more.
 	Loops int
 
+	// QueueBytes bounds what all objects and Sessions of the node have queued, each
+	// message with its bytes and 256 more; the first 2 KiB of each object are free. At
+	// least 1 MiB; default 256 MiB. With all of it in use messages are refused as those
+	// for a full queue are.
+	QueueBytes int64
+
 	// LeaseRenew, LeaseTimeout, LeaseTTL and LeaseMargin keep the owner lease:
 	// the time between renewals (5 s), of one renewal (3 s), of the lease (15 s),
 	// and by which the node stops to act before the lease ends (5 s). Renew plus
@@ -146,7 +152,7 @@ func (c Config) internal() node.Config {
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace,
-		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
+		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops, QueueBytes: c.QueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,
 	}

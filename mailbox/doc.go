@@ -36,6 +36,7 @@
 // # Bounds
 //
 //	messages of a mailbox   Limits; Push answers ErrFull and takes nothing
+//	those of a pool         Config.Bytes beside 2 KiB for each mailbox; as above
 //	control messages        the number that the framework has in use per object
 //	lifecycle messages      the same; at most 8 turns of them before another's
 //	a member of a group     16 turns in a row while others of the group wait
@@ -56,6 +57,8 @@
 //   - Use a Claim only inside the call that got it, on that goroutine.
 //   - Give back, in Consume, what a message refers to, such as buffers; after
 //     ErrFull too, since the message was not taken.
+//   - Copy a message that is kept after Consume, and leave nothing in its place that
+//     must not stay referenced.
 //   - Bound the control messages.
 //   - Close the Pool last, when the mailboxes are empty: what is queued then stays
 //     in them.

@@ -43,6 +43,8 @@ type Config struct {
 	AppVersion string
 
 	Workers int
+	// QueueBytes bounds what the node's mailboxes have queued; 0: 256 MiB.
+	QueueBytes int64
 	Loops   int
 
 	Lease          lease.Config
@@ -171,6 +173,8 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "weight %d is not in 0 to %d", c.Weight, weightMax)
 	case c.MaxActors < 0 || c.MaxActors > 1<<31-1:
 		return bad(invalid, "actor limit %d is not in 0 (none) to 2147483647", c.MaxActors)
+	case c.QueueBytes != 0 && c.QueueBytes < queueBytesMin:
+		return bad(invalid, "queues of %d bytes for the node are less than %d; set QueueBytes to more, or 0 for the default", c.QueueBytes, queueBytesMin)
 	case c.SendTimeout < 0 || c.RequestTimeout < 0 || c.CreateTimeout < 0 || c.StoreFailureGrace < 0:
 		return bad(invalid, "timeouts must not be negative")
 	}

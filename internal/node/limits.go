@@ -43,6 +43,9 @@ const (
 	// actorQueueMessages and actorQueueBytes bound one Actor's queue.
 	actorQueueMessages = 4096
 	actorQueueBytes    = 4 << 20
+	// queueBytesMin is the least that a node's queues may hold together: a few objects'
+	// at once.
+	queueBytesMin = 1 << 20
 	// sessionQueueMessages and sessionQueueBytes bound what one client may have
 	// waiting for its session's handler.
 	sessionQueueMessages = 256

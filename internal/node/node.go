@@ -154,7 +154,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.id.Lifecycle = uint64(n.lease.Gen)
 		n.tasks.Go(n.keepLease)
 	}
-	n.pool = mailbox.NewPool(mailbox.Config{Workers: n.cfg.Workers, OnPanic: n.enginePanic})
+	n.pool = mailbox.NewPool(mailbox.Config{Workers: n.cfg.Workers, Bytes: n.cfg.QueueBytes, OnPanic: n.enginePanic})
 	n.timers = timer.New(timer.Config[*objectCell]{Fire: n.fireTimers, Clock: n.cfg.TimerClock})
 	eng, err := engine.New(engine.Config{Loops: n.cfg.Loops, Logger: n.log})
 	if err != nil {

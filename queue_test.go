@@ -1,0 +1,58 @@
+package zlnode_test
+
+import (
+	"testing"
+
+	"github.com/zlnode/zlnode"
+)
+
+// The queues of all Actors of a node share one budget. With all of it in use a message is
+// refused to its sender here, and to who asked from another node; nothing that was
+// accepted is lost, and the room comes back with the turns.
+func TestTheQueuesOfANodeShareABudget(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		g := newGate()
+		n := w.start(zlnode.Config{RID: "s", Role: zlnode.RoleServer, QueueBytes: 1 << 20}, recorderApp(g))
+		client := w.client("c", 1, zlnode.NewApp())
+		actors := []string{"a", "b", "c"}
+		var ended []<-chan error
+		for _, id := range actors {
+			if _, err := n.CreateActor(w.ctx, zlnode.CreateActor{ID: id, Type: "recorder"}); err != nil {
+				t.Fatal(err)
+			}
+			ended = append(ended, g.stop(t, w, n.Actor(id)))
+		}
+		const size = 10_000
+		payload := make([]byte, size)
+		accepted := map[string]int{}
+		for _, id := range actors {
+			for {
+				err := n.Actor(id).SendRaw(w.ctx, "unknown", payload)
+				if err != nil {
+					wantKind(t, err, zlnode.CapacityExceeded)
+					break
+				}
+				accepted[id]++
+			}
+		}
+		if got := accepted["a"] + accepted["b"] + accepted["c"]; got < 80 || got > 1<<20/size || accepted["a"] < 80 {
+			t.Errorf("accepted %v of %d bytes each, with room for 1 MiB", accepted, size)
+		}
+		_, err := client.Actor("b").RequestRaw(w.ctx, "echo", payload)
+		wantKind(t, err, zlnode.Unavailable)
+		close(g.open)
+		for i, id := range actors {
+			if err := receive(t, ended[i]); err != nil {
+				t.Error(err)
+			}
+			if r, err := client.Actor(id).RequestRaw(w.ctx, "echo", payload); err != nil {
+				t.Errorf("after the turns: %v", err)
+			} else {
+				r.Release()
+			}
+		}
+		if st := n.Stats(); st.FailedSends != uint64(accepted["a"]+accepted["b"]+accepted["c"]) {
+			t.Errorf("%d messages had their turn, %v were accepted", st.FailedSends, accepted)
+		}
+	})
+}
