@@ -28,6 +28,10 @@ func actorContext(c *node.ObjectContext) *ActorContext {
 // Ref returns the Actor's identity and place.
 func (a *ActorContext) Ref() ActorRef { return a.inner.Ref() }
 
+// SpotID returns the id of the Spot that the Actor is in at present: a User Spot, or the
+// Entry Spot of its node.
+func (a *ActorContext) SpotID() string { return a.inner.SpotID() }
+
 // ActorCall is a turn of an Actor.
 type ActorCall struct{ Turn }
 

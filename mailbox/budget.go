@@ -37,9 +37,8 @@ func costOf(bytes int) uint64 {
 //
 //   - admitted-seen is at least what is in use, field by field, since seen is
 //     behind finished, and never above the limits, since only a reservation that
-//     fits adds to it, or above them by what force adds, which is what one consumer
-//     has held. So it fits its fields, of which the limits are half at most. For this
-//     seen must not go back: it changes by compare-and-swap only.
+//     fits adds to it. So it fits its fields. For this seen must not go back: it
+//     changes by compare-and-swap only.
 //   - A success: the swap of admitted shows that nothing was admitted since it was
 //     read, so what is in use at the swap is at most what was compared.
 //   - A refusal: finished was read while admitted did not change, so their
@@ -62,7 +61,7 @@ func (b *budget) init(l Limits) {
 		l.Bytes = defaultBytes
 	}
 	b.open.Store(floor)
-	b.max = uint64(min(l.Messages, costCount/2))<<costBits | uint64(min(l.Bytes, costBytes/2))
+	b.max = uint64(min(l.Messages, costCount))<<costBits | uint64(min(l.Bytes, costBytes))
 }
 
 // fits reports whether cost has room beside used.

@@ -37,11 +37,43 @@ type Claim[T any] struct {
 // and a panic do not.
 func (c *Claim[T]) Number() uint64 { return c.number }
 
-// Now returns the time of the worker's last look at the clock, which saves a look for
-// each turn: at most 7 turns ago, if turns take less than a microsecond, else at the
-// beginning of this one or of the one before. A claim's first turn, and the first after
-// a Blocking or a Yield, have a new one.
-func (c *Claim[T]) Now() clock.Mono { return c.held().slice.now }
+// Now returns the present to 33 microseconds, also if the process was paused until now.
+// It is made for each turn to ask: most often it looks at a count and not at the clock.
+func (c *Claim[T]) Now() clock.Mono {
+	w := c.held()
+	if t := clock.Ticks(); t-w.ticks >= clock.Near {
+		w.ticks, w.seen = t, clock.Now()
+	}
+	return w.seen
+}
+
+// Kept is what a message that a consumer keeps takes of the budgets.
+type Kept struct{ cost uint64 }
+
+// Keep says, in Consume, that the consumer keeps the message beyond the turn: it goes on to
+// count in the budgets, so that what is kept and what is queued are bounded together. It
+// ends by Unread or Forget, in a later claim of the mailbox.
+func (c *Claim[T]) Keep() Kept {
+	w := c.held()
+	k := Kept{w.turn}
+	w.turn = 0
+	return k
+}
+
+// Unread puts a message that was kept in front of all that is queued: the next turn is
+// that of the last one.
+func (c *Claim[T]) Unread(v *T, k Kept) {
+	c.held()
+	n := c.m.nodes.get()
+	n.V, n.cost, n.next = *v, k.cost, c.m.list
+	c.m.list = n
+}
+
+// Forget ends a message that was kept.
+func (c *Claim[T]) Forget(k Kept) {
+	c.held()
+	c.m.finish(k.cost)
+}
 
 // Local returns a place for one value that stays with the worker from turn to turn: for
 // what is costly to make and used in one turn at a time. A turn that takes the value
@@ -56,22 +88,6 @@ func (c *Claim[T]) Become(next Consumer[T]) {
 	invariant.Check(next != nil, "mailbox: Become without a consumer")
 	c.m.consumer = next
 	c.m.fresh = true
-}
-
-// Unread puts v, whose payload is bytes long, in front of all that is queued: the next
-// turn is that of the last one. It is for a consumer that has kept messages and gives
-// them on. They count in the budgets, in which they may go over the limits: until they
-// are worked off Push finds no room. bytes below 0 says that it is a control message.
-func (c *Claim[T]) Unread(v *T, bytes int) {
-	c.held()
-	m := c.m
-	n := m.nodes.get()
-	n.V, n.cost, n.next = *v, costControl, m.list
-	if bytes >= 0 {
-		n.cost = costOf(bytes)
-		m.budget.force(n.cost, &m.pool.quota)
-	}
-	m.list = n
 }
 
 // Blocking runs f, which may wait, on the same goroutine. The claim stays held,

@@ -8,18 +8,18 @@ import (
 )
 
 // ErrFull is returned by Push when the message does not fit into the mailbox's
-// budget, or into that of the pool. The message was not taken: it stays the caller's, who may refuse it to
-// its sender or try again once turns have ended.
+// budget, or into that of the pool. The message was not taken: it stays the caller's,
+// who may refuse it to its sender or try again once turns have ended.
 var ErrFull = errors.New("mailbox: the budget is used up, the message was not taken; refuse it or try again later")
 
 // Limits is the budget of one mailbox. It counts what was admitted and whose
 // turn has not ended, so a message that a consumer works on still counts.
 type Limits struct {
-	// Messages is the number of messages; default 4,096, at most 2^23-1 (more is
+	// Messages is the number of messages; default 4,096, at most 2^24-1 (more is
 	// taken as that). With less, senders see ErrFull earlier; with more, a slow
 	// consumer answers later.
 	Messages int
-	// Bytes bounds the sum of the messages' costs; default 4 MiB, at most 2^39-1
+	// Bytes bounds the sum of the messages' costs; default 4 MiB, at most 2^40-1
 	// (more is taken as that). The cost of a message is its bytes and 256 for what
 	// surrounds it, so that many tiny messages cannot use up the memory. A message
 	// whose own cost is above the limit is never admitted.

@@ -3,10 +3,11 @@ package mailbox
 import "sync/atomic"
 
 // quota bounds what all mailboxes of a pool have queued together. A mailbox takes of it in
-// grants, when what it has queued goes over floor, and gives them back when it is empty:
-// so mailboxes that have little queued never meet here, and their producers share no
-// memory. floor is about what an idle object costs, so what it leaves uncounted is bounded
-// like the objects.
+// grants, when what it has queued goes over floor: as much again as it has, up to grant,
+// so at most half of what is counted is not used. It gives them back at the end of each
+// claim. So mailboxes that have little queued never meet here, and their producers share
+// no memory. floor is about what an idle object costs, so what it leaves uncounted is
+// bounded like the objects.
 type quota struct {
 	max  int64
 	used atomic.Int64
@@ -19,22 +20,18 @@ const (
 
 // take takes n bytes if they are there.
 func (q *quota) take(n int64) bool {
-	if q.used.Add(n) > q.max {
-		q.used.Add(-n)
-		return false
+	for {
+		used := q.used.Load()
+		if used+n > q.max {
+			return false
+		}
+		if q.used.CompareAndSwap(used, used+n) {
+			return true
+		}
 	}
-	return true
 }
 
 func (q *quota) give(n int64) { q.used.Add(-n) }
-
-// Hold counts n bytes of messages that a consumer keeps among what is queued in the pool's
-// mailboxes (Config.Bytes). It returns false, and counts nothing, if they do not fit.
-// What was counted is taken off by Release.
-func (p *Pool) Hold(n int) bool { return p.quota.take(int64(n) + messageOverhead) }
-
-// Release takes off what a Hold of n bytes counted.
-func (p *Pool) Release(n int) { p.quota.give(int64(n) + messageOverhead) }
 
 // grow makes room for need bytes beside the pool's other mailboxes.
 func (b *budget) grow(need uint64, q *quota) bool {
@@ -43,9 +40,12 @@ func (b *budget) grow(need uint64, q *quota) bool {
 		if need <= open {
 			return true
 		}
-		more := (need - open + grant - 1) / grant * grant
+		least := need - open
+		more := max(least, min(open, grant))
 		if !q.take(int64(more)) {
-			return false
+			if more = least; !q.take(int64(more)) {
+				return false
+			}
 		}
 		if b.open.CompareAndSwap(open, open+more) {
 			return true
@@ -54,24 +54,12 @@ func (b *budget) grow(need uint64, q *quota) bool {
 	}
 }
 
-// force takes cost from the budget and the quota whether they have room or not.
-func (b *budget) force(cost uint64, q *quota) {
-	n := cost & costBytes
-	q.give(-int64(n))
-	b.open.Add(n)
-	b.admitted.Add(cost)
-}
-
-// shrink gives back the grants that are not needed any more. Only the claim's holder calls
-// it. Each goroutine that is in reserve meanwhile may bring one message that no grant
-// covers.
+// shrink gives back the grants that go over what is in use. Each goroutine that is in
+// reserve meanwhile may bring one message that no grant covers.
 func (b *budget) shrink(finished *atomic.Uint64, q *quota) {
-	if b.open.Load() <= floor {
-		return
-	}
 	spare := int64(b.open.Swap(floor)) - floor
 	if used := (b.admitted.Load() - finished.Load()) & costBytes; used > floor {
-		keep := (used - floor + grant - 1) / grant * grant
+		keep := used - floor
 		b.open.Add(keep)
 		spare -= int64(keep)
 	}

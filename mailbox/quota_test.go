@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,8 +11,8 @@ import (
 )
 
 // Several budgets of one quota, beside plain sums: what is counted is what the grants say,
-// it covers all that is queued above the floors, and a refusal means that a grant was
-// not to be had.
+// it covers all that is queued above the floors, and a refusal means that there was no
+// room for the message.
 func TestGrantsCoverWhatIsQueued(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := quota{max: rapid.Int64Range(0, 6*grant).Draw(t, "max")}
@@ -35,7 +36,7 @@ func TestGrantsCoverWhatIsQueued(t *testing.T) {
 			case 0, 1:
 				bytes := rapid.IntRange(0, grant).Draw(t, "size")
 				need := queued(box.in) + int64(bytes) + messageOverhead
-				more := (need - int64(box.b.open.Load()) + grant - 1) / grant * grant
+				more := need - int64(box.b.open.Load())
 				want := more <= 0 || q.used.Load()+more <= q.max
 				if got := box.b.reserve(costOf(bytes), &box.finished, &q); got != want {
 					t.Fatalf("%d bytes: %v, want %v", bytes, got, want)
@@ -50,7 +51,7 @@ func TestGrantsCoverWhatIsQueued(t *testing.T) {
 				}
 			case 3:
 				box.b.shrink(&box.finished, &q)
-				if open := int64(box.b.open.Load()); open > floor && open-grant >= queued(box.in) {
+				if open := int64(box.b.open.Load()); open != max(floor, queued(box.in)) {
 					t.Fatalf("%d bytes are granted for %d", open-floor, queued(box.in))
 				}
 			}
@@ -116,14 +117,41 @@ func TestGrantsComeBackFromManyProducers(t *testing.T) {
 	eventually(t, "all grants are back", func() bool { return p.quota.used.Load() == 0 })
 }
 
-func TestWhatAConsumerHoldsCountsToo(t *testing.T) {
-	p := startPool(t, Config{Bytes: 1000})
-	if !p.Hold(500) || p.Hold(500) {
-		t.Error("want room for one of two")
+// A claim that ends though nothing is left gives the grants back too.
+func TestGrantsComeBackHoweverTheClaimEnds(t *testing.T) {
+	ends := map[string]func(*Claim[int]){
+		"after a blocking": func(c *Claim[int]) { c.Blocking(func() {}) },
+		"after a goexit":   func(*Claim[int]) { runtime.Goexit() },
+		"after a panic":    func(*Claim[int]) { panic("boom") },
+		"in a group":       func(c *Claim[int]) { c.Join(NewGroup(c.m.pool)) },
+		"after its time":   func(c *Claim[int]) { c.w.over = true },
 	}
-	p.Release(500)
-	if !p.Hold(500) {
-		t.Error("what was released is not free")
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			p := startPool(t, Config{Workers: 1, OnPanic: func(any, []byte) {}})
+			other := New(p, &funcs[int]{}, Limits{})
+			m := New(p, &funcs[int]{consume: func(c *Claim[int], _ int) {
+				mustPush(t, other, 1) // which takes the place, or has one wait for it
+				end(c)
+			}}, Limits{})
+			if m.Push(1, 3*grant) != nil {
+				t.Fatal("refused")
+			}
+			eventually(t, "the grants are back", func() bool { return p.quota.used.Load() == 0 && m.Len() == 0 })
+		})
 	}
-	p.Release(500)
+}
+
+// Many mailboxes with somewhat more than the floor each use no more than twice of what
+// they have.
+func TestManySmallQueuesFit(t *testing.T) {
+	p := startPool(t, Config{Bytes: 1 << 20})
+	hold := make(chan struct{})
+	defer close(hold)
+	for i := range 400 { // of 2,256 bytes each
+		m := New(p, &funcs[int]{consume: func(*Claim[int], int) { <-hold }}, Limits{})
+		if err := m.Push(1, 2000); err != nil {
+			t.Fatalf("mailbox %d with %d of 1 MiB in use: %v", i, p.quota.used.Load(), err)
+		}
+	}
 }

@@ -27,7 +27,6 @@ func (m *Mailbox[T]) run(w *worker) {
 // mailbox, which the next worker may have already. It returns false after a panic.
 func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 	var (
-		turn uint64   // cost of the turn that runs
 		used spent[T] // lost to the collector after a panic
 		look = pace{turns: w.turns}
 		c    = &m.claim
@@ -35,7 +34,8 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 	)
 	defer func() {
 		if !ended {
-			m.finish(turn)
+			m.finish(w.turn)
+			w.turn = 0
 			m.broken(w, recover())
 		}
 	}()
@@ -67,7 +67,7 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 				look.pause()
 			}
 			if m.inbox.head.Load() == nil {
-				m.budget.shrink(&m.finished, &m.pool.quota)
+				m.shrink()
 			}
 			c.w = nil
 			if n = m.inbox.take(&m.nodes.idle); n == nil {
@@ -80,10 +80,10 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 			used.add(n, m.nodes)
 			continue
 		}
-		turn = n.cost
+		w.turn = n.cost
 		m.consumer.Consume(c, &n.V)
-		m.finish(turn)
-		turn = 0
+		m.finish(w.turn)
+		w.turn = 0
 		used.add(n, m.nodes)
 		if w.turned() || w.turns-from >= share && m.gate.group.othersWait() {
 			used.flush(m.nodes)
@@ -98,6 +98,14 @@ func (m *Mailbox[T]) change() {
 	m.consumer = m.sealed.Swap(nil).consumer
 	m.fresh = true
 	m.claim.number++
+}
+
+// shrink gives back the grants that the mailbox does not need any more. It comes before
+// each end of a claim: the mailbox may be idle then for good.
+func (m *Mailbox[T]) shrink() {
+	if m.budget.open.Load() > floor {
+		m.budget.shrink(&m.finished, &m.pool.quota)
+	}
 }
 
 // finish gives back to the budget what the turn's message took from it.
@@ -117,6 +125,7 @@ func (m *Mailbox[T]) back(w *worker) {
 		return
 	}
 	m.claim.w = nil
+	m.shrink()
 	if heir := w.heir; heir != nil {
 		w.heir = nil
 		heir.open <- struct{}{} // has room; the mailbox is the heir's from here on

@@ -6,27 +6,74 @@ import (
 	"testing"
 )
 
-// keeper keeps what it gets; next gives it on.
-type keeper struct{ kept []int }
+// keeper keeps what it gets, until a giver is its successor.
+type keeper struct {
+	kept  []int
+	costs []Kept
+}
 
 func (*keeper) Begin(*Claim[int]) {}
 
-func (k *keeper) Consume(_ *Claim[int], v *int) { k.kept = append(k.kept, *v) }
+func (k *keeper) Consume(c *Claim[int], v *int) {
+	k.kept, k.costs = append(k.kept, *v), append(k.costs, c.Keep())
+}
 
-// giver puts back what a keeper has kept and is followed by next.
+// have waits until k, the consumer of m, has kept n messages.
+func (k *keeper) have(t *testing.T, m *Mailbox[int], n int) {
+	t.Helper()
+	eventually(t, "all is kept", func() bool {
+		kept := make(chan int, 1)
+		m.Seal(&funcs[int]{begin: func(c *Claim[int]) { c.Become(k); kept <- len(k.kept) }})
+		return wait(t, kept, "a turn") == n
+	})
+}
+
+// giver puts back what a keeper has kept, or drops the odd ones, and is followed by next.
 type giver struct {
 	from *keeper
+	odd  bool
 	next Consumer[int]
 }
 
 func (g *giver) Begin(c *Claim[int]) {
 	c.Become(g.next)
 	for i := len(g.from.kept) - 1; i >= 0; i-- {
-		c.Unread(&g.from.kept[i], 0)
+		if g.odd && g.from.kept[i]%2 == 1 {
+			c.Forget(g.from.costs[i])
+			continue
+		}
+		c.Unread(&g.from.kept[i], g.from.costs[i])
 	}
 }
 
 func (g *giver) Consume(*Claim[int], *int) { panic("its Begin gives the mailbox on") }
+
+// What is kept counts as what is queued does, so nothing that was taken is refused later.
+func TestWhatIsKeptCounts(t *testing.T) {
+	p := startPool(t, Config{})
+	k := &keeper{}
+	m := New(p, k, Limits{Messages: 4})
+	for v := range 4 {
+		mustPush(t, m, v)
+	}
+	k.have(t, m, 4)
+	if err := m.Push(5, 0); !errors.Is(err, ErrFull) || m.Len() != 4 {
+		t.Errorf("%d count beside what is kept, another: %v", m.Len(), err)
+	}
+	var got []int
+	end := make(chan struct{})
+	m.Seal(&giver{from: k, odd: true, next: &funcs[int]{consume: func(_ *Claim[int], v int) {
+		if got = append(got, v); v == 7 {
+			close(end)
+		}
+	}}})
+	eventually(t, "there is room again", func() bool { return m.Push(7, 0) == nil })
+	wait(t, end, "the last message")
+	if want := []int{0, 2, 7}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	eventually(t, "all room is free", func() bool { return p.quota.used.Load() == 0 && m.Len() == 0 })
+}
 
 func TestWhatIsUnreadGoesBeforeAllThatWaits(t *testing.T) {
 	p := startPool(t, Config{})
@@ -35,36 +82,28 @@ func TestWhatIsUnreadGoesBeforeAllThatWaits(t *testing.T) {
 	for v := range 3 {
 		mustPush(t, m, v)
 	}
-	eventually(t, "all is kept", func() bool { return m.Len() == 0 })
 	block, began := make(chan struct{}), make(chan struct{})
 	var got []int
 	end := make(chan struct{})
+	k.have(t, m, 3)
 	m.Seal(&giver{from: k, next: &funcs[int]{
 		begin: func(*Claim[int]) { close(began); <-block },
 		consume: func(_ *Claim[int], v int) {
-			if got = append(got, v); len(got) == 7 {
+			if got = append(got, v); len(got) == 6 {
 				close(end)
 			}
 		},
 	}})
 	wait(t, began, "the seal")
-	if m.Len() != 3 {
-		t.Errorf("%d messages count, want the 3 that were put back", m.Len())
-	}
-	if err := m.Push(9, 0); !errors.Is(err, ErrFull) {
-		t.Errorf("a message beside what was put back: %v", err)
-	}
 	m.PushControl(7)
 	close(block)
-	eventually(t, "there is room again", func() bool { return m.Push(8, 0) == nil })
-	for v := range 2 {
+	for _, v := range []int{8, 9} {
 		eventually(t, "there is room again", func() bool { return m.Push(v, 0) == nil })
 	}
 	wait(t, end, "the last message")
-	if want := []int{0, 1, 2, 7, 8, 0, 1}; !slices.Equal(got, want) {
+	if want := []int{0, 1, 2, 7, 8, 9}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	eventually(t, "all grants are back", func() bool { return p.quota.used.Load() == 0 && m.Len() == 0 })
 }
 
 // Members of a group take turns while one works off what was put back.
@@ -72,13 +111,14 @@ func TestWhatIsUnreadSharesTheGate(t *testing.T) {
 	p := startPool(t, Config{Workers: 1})
 	g := NewGroup(p)
 	k := &keeper{}
-	for v := range 1000 {
-		k.kept = append(k.kept, v)
-	}
 	var ran []int
 	end := make(chan struct{})
 	other := NewIn(g, &funcs[int]{consume: func(*Claim[int], int) { ran = append(ran, -1) }}, Limits{})
-	m := NewIn(g, &funcs[int]{}, Limits{})
+	m := NewIn(g, k, Limits{})
+	for v := range 1000 {
+		mustPush(t, m, v)
+	}
+	k.have(t, m, 1000)
 	m.Seal(&giver{from: k, next: &funcs[int]{consume: func(_ *Claim[int], v int) {
 		if v == 0 {
 			mustPush(t, other, 0)

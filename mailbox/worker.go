@@ -3,6 +3,8 @@ package mailbox
 import (
 	"runtime"
 	"sync/atomic"
+
+	"github.com/zlnode/zlnode/internal/clock"
 )
 
 // searchRounds is how often a worker yields and looks again before it parks. A
@@ -34,9 +36,12 @@ type worker struct {
 	// What becomes of claims at their end, if the turn had a Yield: see back.
 	heir   *reentry
 	left   *gate
-	holder *worker  // of left's claim
-	lost   [2]*gate // this worker ends
-	local  any      // see Claim.Local
+	holder *worker    // of left's claim
+	lost   [2]*gate   // this worker ends
+	local  any        // see Claim.Local
+	turn   uint64     // cost of the turn that runs, less what it keeps
+	ticks  uint64     // when it looked at the clock for Claim.Now
+	seen   clock.Mono // what it saw
 	takes  uint
 	turns  uint64
 	slice  slice
@@ -106,9 +111,6 @@ func (p *Pool) search(w *worker) *gate {
 			runtime.Gosched()
 			g = p.take(w)
 		}
-	}
-	if g != nil && w.searching { // others ran meanwhile
-		w.slice.start()
 	}
 	if g != nil {
 		p.stopSearching(w)

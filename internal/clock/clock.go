@@ -19,6 +19,9 @@ var start = time.Now()
 // changes of the wall clock. Safe for concurrent use.
 func Now() Mono { return Mono(time.Since(start)) }
 
+// Near is a number of Ticks that are at most 33 microseconds.
+const Near = 1 << 15
+
 // At converts a time that carries a monotonic reading, such as a context's
 // deadline, to a point.
 func At(t time.Time) Mono { return Mono(t.Sub(start)) }

@@ -83,7 +83,7 @@ func (c *objectCell) arrive(s sender, o *Outgoing, deadline clock.Mono, a *arriv
 
 // push admits a message; the error says that it was not taken. See message.fill.
 func (c *objectCell) push(s sender, o *Outgoing, deadline clock.Mono, a *arrival) *Error {
-	p := c.typ.packets.find(o.Name)
+	p := c.typ.packets[o.Name]
 	if p == nil { // the object says so in its turn
 		if err := checkName("message", c.ref.ID, o.Name); err != nil {
 			return err
@@ -108,7 +108,7 @@ func (c *objectCell) Consume(claim *mailbox.Claim[message], m *message) {
 		c.current.Consume(claim, m)
 		return
 	}
-	if m.control != nil {
+	if m.isControl() {
 		m.control(&turn{node: c.node, cell: c, claim: claim})
 		m.done()
 		return
@@ -128,7 +128,7 @@ func (c *objectCell) mayRun(now clock.Mono, m *message) *Error {
 		return errNotOwner
 	case now.Reached(m.deadline):
 		return errNoReply
-	case m.session.gen != 0 && m.session != c.binding.key:
+	case m.fromSession() && m.session != c.binding.key:
 		return errBindingStale
 	}
 	return nil
@@ -165,40 +165,30 @@ func controlMessage(kind messageKind, f func(*turn)) message {
 
 var noPacket = new(packetType)
 
-// hold keeps messages in order until the Actor's fate is known. What it holds is
-// out of the mailbox's budget, so it has one of the same size, beside the node's;
-// what goes over is refused at once, but for ends, of which there is at most one
-// for each thing that was admitted before.
-type hold struct {
-	node  *Node
-	held  []message
-	bytes int
+// hold keeps messages in order until the Actor's fate is known. What it keeps goes on to
+// count in the mailbox's budget, so nothing that was accepted has to be refused for want
+// of room.
+type hold struct{ held []heldMessage }
+
+type heldMessage struct {
+	message
+	kept mailbox.Kept
 }
 
 // Begin implements mailbox.Consumer.
 func (h *hold) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer.
-func (h *hold) Consume(_ *mailbox.Claim[message], m *message) {
-	n := m.bytes()
-	if m.kind != msgEnd && (len(h.held) >= actorQueueMessages || h.bytes+n > actorQueueBytes || !h.node.pool.Hold(n)) {
-		m.refuse(h.node, errQueueFull)
-		return
-	}
-	h.bytes += n
-	h.held = append(h.held, m.take())
+func (h *hold) Consume(claim *mailbox.Claim[message], m *message) {
+	h.held = append(h.held, heldMessage{m.take(), claim.Keep()})
 }
 
-// take empties the hold.
-func (h *hold) take() []message {
-	held := h.held
-	h.held, h.bytes = nil, 0
-	for i := range held {
-		if held[i].kind != msgEnd {
-			h.node.pool.Release(held[i].bytes())
-		}
+// unread puts what is held in front of what is queued.
+func (h *hold) unread(claim *mailbox.Claim[message]) {
+	for i := len(h.held) - 1; i >= 0; i-- {
+		claim.Unread(&h.held[i].message, h.held[i].kept)
 	}
-	return held
+	h.held = nil
 }
 
 // release puts what was held back in front of the queue, with next as its consumer.
@@ -215,14 +205,7 @@ func (r *release) Begin(claim *mailbox.Claim[message]) {
 		return
 	}
 	r.cell.become(claim, r.next)
-	held := r.from.take()
-	for i := len(held) - 1; i >= 0; i-- {
-		m, n := &held[i], -1
-		if m.kind != msgEnd {
-			n = m.bytes()
-		}
-		claim.Unread(m, n)
-	}
+	r.from.unread(claim)
 }
 
 // Consume implements mailbox.Consumer.
@@ -249,7 +232,7 @@ func (c *objectCell) refuseAll(err *Error) {
 	c.box.Seal(&ending{cell: c, err: err})
 }
 
-// ending refuses what the present consumer holds, then everything later.
+// ending has what the present consumer holds refused, then everything later.
 type ending struct {
 	cell *objectCell
 	err  *Error
@@ -260,10 +243,7 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 	before := e.cell.current
 	e.cell.become(claim, &refusal{node: e.cell.node, err: e.err})
 	if h, ok := before.(*hold); ok {
-		held := h.take()
-		for i := range held {
-			held[i].refuse(e.cell.node, e.err)
-		}
+		h.unread(claim)
 	}
 	if f := e.cell.calm; f != nil {
 		e.cell.calm = nil

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -84,7 +83,7 @@ func barrier(t *testing.T, c *objectCell) {
 
 func TestWhatIsHeldRunsFirstAndInOrder(t *testing.T) {
 	n, j := bareNode(t), &journal{}
-	held := &hold{node: n}
+	held := &hold{}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	for b := range byte(50) {
 		if err := pushNote(c, b); err != nil {
@@ -106,7 +105,7 @@ func TestWhatIsHeldRunsFirstAndInOrder(t *testing.T) {
 
 func TestAHeldMessageThatChangesTheConsumerKeepsTheRestHeld(t *testing.T) {
 	n, j := bareNode(t), &journal{}
-	first, second := &hold{node: n}, &hold{node: n}
+	first, second := &hold{}, &hold{}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, first)
 	push := func(b byte) {
 		t.Helper()
@@ -132,7 +131,7 @@ func TestAHeldMessageThatChangesTheConsumerKeepsTheRestHeld(t *testing.T) {
 
 func TestTheEndRefusesWhatIsHeldQueuedAndLater(t *testing.T) {
 	n, j := bareNode(t), &journal{}
-	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, &hold{node: n})
+	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, &hold{})
 	ended := 0
 	request := func() {
 		corr, err := n.local.add(completeFunc(func(r result) {
@@ -158,29 +157,33 @@ func TestTheEndRefusesWhatIsHeldQueuedAndLater(t *testing.T) {
 	}
 }
 
-func TestAHoldIsBounded(t *testing.T) {
+// What is held counts in the queue: the sender hears that there is no room, and nothing
+// that was accepted is dropped.
+func TestWhatIsHeldTakesRoomInTheQueue(t *testing.T) {
 	n, j := bareNode(t), &journal{}
-	held := &hold{node: n}
+	held := &hold{}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
-	const more = 100
-	for i := range actorQueueMessages + more {
-		for pushNote(c, byte(i)) != nil { // until the hold has taken what is queued
-			runtime.Gosched()
+	for i := range actorQueueMessages {
+		if err := pushNote(c, byte(i)); err != nil {
+			t.Fatalf("message %d: %v", i, err)
 		}
 	}
-	for c.box.Len() > 0 {
-		runtime.Gosched()
+	if err := pushNote(c, 0); err != errQueueFull {
+		t.Errorf("one more: %v", err)
 	}
-	if got := n.counters.dropped.Load(); got != more {
-		t.Errorf("%d dropped, want %d", got, more)
-	}
-	c.refuseAll(errGone)
+	c.box.Seal(&release{cell: c, from: held, next: c})
 	barrier(t, c)
+	if len(j.all) != actorQueueMessages || n.counters.dropped.Load() != 0 {
+		t.Errorf("%d executed, %d dropped", len(j.all), n.counters.dropped.Load())
+	}
+	if err := pushNote(c, 0); err != nil {
+		t.Errorf("after them: %v", err)
+	}
 }
 
 func TestAMessageForAnotherIncarnationIsRefused(t *testing.T) {
 	n := bareNode(t)
-	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 7}, 1, &hold{node: n})
+	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 7}, 1, &hold{})
 	if err := c.arrive(sender{kind: msgSend}, note(1), clock.Never, &arrival{objGen: 6}); err == nil {
 		t.Error("taken")
 	}
@@ -192,7 +195,7 @@ func TestAMessageForAnotherIncarnationIsRefused(t *testing.T) {
 func TestNoTurnBeginsPastTheAdmissionDeadline(t *testing.T) {
 	n, j := bareNode(t), &journal{}
 	n.store = struct{ store.Store }{} // there is one; nothing here calls it
-	held := &hold{node: n}
+	held := &hold{}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	if err := pushNote(c, 1); err != nil {
 		t.Fatal(err)
@@ -217,7 +220,7 @@ func TestNoTurnBeginsPastTheAdmissionDeadline(t *testing.T) {
 // runs nothing of what it held.
 func TestAReleaseDoesNotWakeAnActorThatEnded(t *testing.T) {
 	n, j := bareNode(t), &journal{}
-	held := &hold{node: n}
+	held := &hold{}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	if err := pushNote(c, 1); err != nil {
 		t.Fatal(err)

@@ -34,12 +34,19 @@ type ObjectType struct {
 	Wide    bool // a User Spot whose members share its gate
 	Factory func(*ObjectContext) (any, error)
 	Timers  map[string]TimerHandler
-	packets packetTable
+	packets map[string]*packetType
 
 	// Of Spots; nil ones do nothing.
 	OnInitialize      func(c *Call, instance any) error
 	OnDisconnectActor func(c *Call, instance any, actor ActorRef) error
 	OnClosing         func(c *Call, instance any, reason ClosingReason) error
+}
+
+// packetType is what an object type does with the packets of a name.
+type packetType struct {
+	name    string
+	send    SendHandler    // nil: it takes none
+	request RequestHandler // nil: it takes none
 }
 
 // SendHandler and RequestHandler run in the Actor's turn. The payload is valid
@@ -143,24 +150,32 @@ func (a *App) newType(kind store.Kind, what, name string, factory func(*ObjectCo
 	}
 	return &ObjectType{
 		Kind: kind, Name: name, Factory: factory,
-		Timers: map[string]TimerHandler{},
+		Timers: map[string]TimerHandler{}, packets: map[string]*packetType{},
 	}
+}
+
+// packet returns what the type does with packets of that name, to be filled in.
+func (t *ObjectType) packet(name string) *packetType {
+	p := t.packets[name]
+	if p == nil {
+		p = &packetType{name: name}
+		t.packets[name] = p
+	}
+	return p
 }
 
 // OnSend registers the handler of a one-way packet of t, a type of a's.
 func (a *App) OnSend(t *ObjectType, name string, h SendHandler) {
-	p := t.packets.find(name)
-	if a.CheckName("send", t.Name, name, p != nil && p.send != nil) {
-		t.packets.add(name).send = h
-	}
+	p := t.packet(name)
+	a.CheckName("send", t.Name, name, p.send != nil)
+	p.send = h
 }
 
 // OnRequest registers the handler of a request to objects of t, a type of a's.
 func (a *App) OnRequest(t *ObjectType, name string, h RequestHandler) {
-	p := t.packets.find(name)
-	if a.CheckName("request", t.Name, name, p != nil && p.request != nil) {
-		t.packets.add(name).request = h
-	}
+	p := t.packet(name)
+	a.CheckName("request", t.Name, name, p.request != nil)
+	p.request = h
 }
 
 // AddSession registers a session type.
@@ -179,9 +194,8 @@ func (a *App) AddSession(name string, factory func(*SessionContext) (any, error)
 	return t
 }
 
-// CheckName notes an error, and returns false, if name cannot be a packet's name or is
-// taken.
-func (a *App) CheckName(kind, owner, name string, taken bool) (ok bool) {
+// CheckName notes an error if name cannot be a packet's name or is taken.
+func (a *App) CheckName(kind, owner, name string, taken bool) {
 	switch {
 	case !wire.ValidID(name):
 		a.Fail("%s %q of %q: a packet name has 1 to %d bytes of UTF-8", kind, name, owner, nameBytesMax)
@@ -189,10 +203,7 @@ func (a *App) CheckName(kind, owner, name string, taken bool) (ok bool) {
 		a.Fail("%s %q of %q: names that begin with %s are reserved", kind, name, owner, session.ReservedPrefix)
 	case taken:
 		a.Fail("%s %q of %q is registered twice", kind, name, owner)
-	default:
-		return true
 	}
-	return false
 }
 
 // Fail notes a mistake in the registration; Start reports all of them at once.

@@ -141,7 +141,7 @@ func (j *PendingJoin) stand() *hold {
 	if j.phase != joinActive {
 		return nil
 	}
-	j.phase, j.held = joinStanding, &hold{node: j.cell.node}
+	j.phase, j.held = joinStanding, &hold{}
 	close(j.stands)
 	return j.held
 }

@@ -52,7 +52,7 @@ func TestNobodyIsAskedAboutAJoinThatIsTooLate(t *testing.T) {
 	a := w.actor("ada")
 	for range 100 { // its barrier stands as the deadline passes, before that is noticed
 		j := &PendingJoin{
-			Deadline: clock.Now(), cell: a, phase: joinStanding, held: &hold{node: w.node},
+			Deadline: clock.Now(), cell: a, phase: joinStanding, held: &hold{},
 			stands: make(chan struct{}), done: make(chan struct{}),
 		}
 		close(j.stands)
@@ -82,7 +82,7 @@ func TestTheActorsEndEndsItsJoin(t *testing.T) {
 		first := w.ask(a, nil)
 		if stands {
 			w.standing()
-			w.heldAll(a)
+			w.heldAll(0)
 			w.node.drop(a, errStopping)
 		}
 		second := w.ask(a, nil)
@@ -147,7 +147,7 @@ func TestAJoinOfAnActorThatIsBeingDestroyedAwaitsThat(t *testing.T) {
 				return err
 			})
 			w.note(a, '1')
-			w.heldAll(a)
+			w.heldAll(0)
 			if want.timeout < time.Minute {
 				w.ended(j, JoinFailed, errkind.DeadlineExceeded)
 			}

@@ -24,6 +24,14 @@ func (a *ObjectContext) Ref() ActorRef { return a.cell.ref }
 // Type returns the Actor's stable type.
 func (a *ObjectContext) Type() string { return a.cell.typ.Name }
 
+// SpotID returns the id of the Spot that the Actor is in.
+func (a *ObjectContext) SpotID() string {
+	if spot := a.cell.spot.Load(); spot != nil {
+		return spot.ref.ID
+	}
+	return a.cell.node.entryID
+}
+
 // Node returns the node that the Actor lives on.
 func (a *ObjectContext) Node() *Node { return a.cell.node }
 
@@ -73,7 +81,7 @@ func (c *Call) Codec() uint8 {
 // FromSession reports whether the message came from the client of the bound Session.
 func (c *Call) FromSession() bool {
 	mustBeInTurn(c.message != nil)
-	return c.message.kind == msgSessionSend || c.message.kind == msgSessionRequest
+	return c.message.fromSession()
 }
 
 // Bound reports whether a Session is bound to the Actor.
@@ -107,6 +115,7 @@ func (c *Call) over() {
 		a.whenCalm(f)
 	}
 	c.turn++
+	c.message = nil // a later one takes its place
 	if reusable := c.end(); reusable && c.joins == nil {
 		*c = Call{Outer: c.Outer, turn: c.turn}
 		*home = c

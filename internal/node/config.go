@@ -45,7 +45,7 @@ type Config struct {
 	Workers int
 	// QueueBytes bounds what the node's mailboxes have queued; 0: 256 MiB.
 	QueueBytes int64
-	Loops   int
+	Loops      int
 
 	Lease          lease.Config
 	SendTimeout    time.Duration

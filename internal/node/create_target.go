@@ -117,7 +117,7 @@ func (n *Node) runCreation(job creation) (wire.CreateResult, *Error) {
 	if typ == nil {
 		return n.failCreation(job, errkind.NotConfigured)
 	}
-	held := &hold{node: n}
+	held := &hold{}
 	s := &staged{n.newCell(typ, refOf(row), row.Version, held), held}
 	d := n.stage(ctx, s.cell, row.Create.Request, leave)
 	switch {

@@ -135,7 +135,7 @@ func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
 		})
 		n.known.Store(2)
 		j := &journal{}
-		held := &hold{node: n}
+		held := &hold{}
 		c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1, OwnerGen: 1}, 1, held)
 		ended := make(chan *Error, 1)
 		n.tasks.Go(func() {

@@ -32,7 +32,7 @@ func (n *Node) openEntry(ctx context.Context) error {
 
 // openSpot makes a Spot and runs its OnInitialize.
 func (n *Node) openSpot(ctx context.Context, typ *ObjectType, ref ActorRef) (*objectCell, *Error) {
-	held := &hold{node: n}
+	held := &hold{}
 	c := n.newCell(typ, ref, 0, held)
 	err := guard(n, "spot", ref.ID, func() (e error) {
 		c.instance, e = typ.Factory(&c.context)

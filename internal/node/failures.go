@@ -7,8 +7,8 @@ import "github.com/zlnode/zlnode/internal/errkind"
 var (
 	errTooManyPending = &Error{Kind: errkind.CapacityExceeded, Text: "too many requests wait for a reply"}
 	errNoReply        = &Error{Kind: errkind.DeadlineExceeded, Text: "no reply came by the deadline; the handler may still run"}
-	errQueueFull      = &Error{Kind: errkind.CapacityExceeded, Text: "the actor's queue is full"}
-	errQueueFullThere = &Error{Kind: errkind.Unavailable, Text: "the actor's queue is full at its node"}
+	errQueueFull      = &Error{Kind: errkind.CapacityExceeded, Text: "the actor's queue is full, or those of the node together"}
+	errQueueFullThere = &Error{Kind: errkind.Unavailable, Text: "the actor's queue is full at its node, or the node's queues together"}
 	errNotOwner       = &Error{Kind: errkind.Unavailable, Text: "this node's owner lease is not confirmed; it acts again when the Store answers"}
 	errGone           = &Error{Kind: errkind.NotFound, Text: "the actor was destroyed"}
 	errNotHere        = &Error{Kind: errkind.Unavailable, Text: "the actor is not at this node", stale: true}
@@ -58,6 +58,7 @@ func errIncarnation(op, id string, asked, is uint64) *Error {
 func asError(err error) *Error {
 	e, ok := err.(*Error) //nolint:errorlint // a wrapped one is wrapped again below, to keep the whole text
 	if !ok {
+		_ = err.Error() // if it panics, then here, where that is the handler's panic
 		return &Error{Kind: KindOf(err), Err: err}
 	}
 	c := *e

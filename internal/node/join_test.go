@@ -48,12 +48,12 @@ func (w *joins) object(kind store.Kind, id string, wide bool) *objectCell {
 	w.Helper()
 	typ := journalType(w.notes)
 	typ.Kind, typ.Wide = kind, wide
-	*typ.packets.add("do") = packetType{
+	*typ.packet("do") = packetType{
 		name:    "do",
 		send:    func(c *Call, _ any, payload []byte) error { _, err := w.fn(payload)(c); return err },
 		request: func(c *Call, _ any, payload []byte) (Reply, error) { return w.fn(payload)(c) },
 	}
-	held := &hold{node: w.node}
+	held := &hold{}
 	c := w.node.newCell(typ, ActorRef{ID: id, ObjectGen: 1}, 1, held)
 	if kind != store.EntrySpot && !w.node.admitCell(c) {
 		w.Fatalf("%q is there already", id)
@@ -168,10 +168,14 @@ func (w *joins) sofar() string {
 	return string(w.notes.all)
 }
 
-// heldAll waits until the mailbox has given all it has to its consumer.
-func (w *joins) heldAll(c *objectCell) {
+// heldAll waits until nothing is left to be given to a consumer, while as many handlers
+// as running are not over.
+func (w *joins) heldAll(running int) {
 	w.Helper()
-	until(w.T, "all is held", func() bool { return c.box.Len() == 0 })
+	until(w.T, "all is held", func() bool {
+		s := w.node.pool.Stats()
+		return s.Ready == 0 && s.Running <= running
+	})
 }
 
 // wantKind fails if err is not of that kind.

@@ -22,10 +22,14 @@ const (
 // With it a place in the queue has 256 bytes.
 const inlineBytes = 104
 
+// elsewhere is the dataLen of a message whose content is not inline.
+const elsewhere = 255
+
 // message is one entry of an Actor's mailbox. It is made in its place in the queue by
 // fill, and whoever ends it calls done once, which leaves the place as fill expects it.
-// A small message fits into its first two cache lines, and no other line of its place is
-// touched: what crosses from the sender's processor to the Actor's is most of its cost.
+// What crosses from the sender's processor to the Actor's is most of its cost: so a send
+// with up to 64 bytes fits into the first two cache lines of its place, and what its kind
+// and dataLen do not ask for is not looked at.
 type message struct {
 	sender
 	packet   *packetType
@@ -33,7 +37,7 @@ type message struct {
 	inline   [inlineBytes]byte
 
 	// Of messages that need them; else zero.
-	owner   *buf.Buf // keeps meta and payload valid; nil: they are inline
+	owner   *buf.Buf // keeps meta and payload valid
 	meta    []byte
 	payload []byte
 	session bindingKey // of session packets
@@ -51,37 +55,42 @@ func (m *message) fill(p *packetType, s sender, o *Outgoing, deadline clock.Mono
 		copy(m.inline[:], o.Metadata)
 		copy(m.inline[n:], o.Payload)
 	case a != nil:
+		m.dataLen = elsewhere
 		m.owner, m.meta, m.payload = a.owner.Ref(), o.Metadata, o.Payload
 	default:
+		m.dataLen = elsewhere
 		m.owner = buf.Get(n + len(o.Payload))
 		b := m.owner.Bytes()
 		copy(b, o.Metadata)
 		copy(b[n:], o.Payload)
 		m.meta, m.payload = b[:n:n], b[n:]
 	}
-	if a != nil {
+	if m.fromSession() {
 		m.session = a.session
 	}
 }
 
+func (m *message) isControl() bool { return m.kind >= msgControl }
+
+func (m *message) fromSession() bool {
+	return m.kind == msgSessionSend || m.kind == msgSessionRequest
+}
+
 // metadata and body are views that are valid until done.
 func (m *message) metadata() []byte {
-	if m.owner != nil {
+	if m.dataLen == elsewhere {
 		return m.meta
 	}
 	return m.inline[:m.metaLen:m.metaLen]
 }
 
 func (m *message) body() []byte {
-	if m.owner != nil {
+	if m.dataLen == elsewhere {
 		return m.payload
 	}
 	end := int(m.metaLen) + int(m.dataLen)
 	return m.inline[m.metaLen:end:end]
 }
-
-// bytes is what the message counted in its mailbox's budget.
-func (m *message) bytes() int { return len(m.packet.name) + len(m.metadata()) + len(m.body()) }
 
 // take moves the message out of its place.
 func (m *message) take() message {
@@ -94,23 +103,23 @@ func (m *message) take() message {
 // sender's credits return only when its message was worked off.
 func (m *message) done() {
 	m.giveBack()
-	m.sender = sender{}
-	if m.owner != nil {
+	switch {
+	case m.isControl():
+		m.control = nil
+	case m.fromSession():
+		m.session = bindingKey{}
+	}
+	if m.dataLen == elsewhere {
 		m.owner.Free()
 		m.owner, m.meta, m.payload = nil, nil, nil
 	}
-	if m.session.gen != 0 {
-		m.session = bindingKey{}
-	}
-	if m.control != nil {
-		m.control = nil
-	}
+	m.sender = sender{}
 }
 
 // refuse ends a message that is not executed: a request with err, anything else
 // as a counted drop.
 func (m *message) refuse(n *Node, err *Error) {
-	if m.control != nil {
+	if m.isControl() {
 		m.control(&turn{node: n, refused: err})
 	} else {
 		m.sender.refuse(n, err)

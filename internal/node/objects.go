@@ -138,7 +138,7 @@ func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
 		ended(destroyEnd{err: t.refused})
 		return
 	}
-	cell, held := t.cell, &hold{node: n}
+	cell, held := t.cell, &hold{}
 	started := n.tasks.Go(func() {
 		end := n.endCell(cell, held, op)
 		n.routes.drop(cell.ref.ID)

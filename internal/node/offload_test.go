@@ -41,7 +41,7 @@ func (fullGate) YieldAll(f func()) bool { return false }
 func TestAYieldThatFindsNoPlaceRunsNothing(t *testing.T) {
 	n := bareNode(t)
 	n.workers, n.cfg.RequestTimeout = newWorkers(), storeCallMax
-	room := n.newCell(&ObjectType{Kind: store.UserSpot, Name: "room", Wide: true}, ActorRef{ID: "room"}, 1, &hold{node: n})
+	room := n.newCell(&ObjectType{Kind: store.UserSpot, Name: "room", Wide: true}, ActorRef{ID: "room"}, 1, &hold{})
 	c := &Call{turnContext: turnContext{node: n, cell: room, gate: fullGate{}}}
 	err := n.Do(c.Yielding(), IO, func(context.Context) error { t.Error("it ran"); return nil })
 	if !errors.Is(err, errkind.CapacityExceeded) {
@@ -54,7 +54,7 @@ func TestAYieldThatFindsNoPlaceRunsNothing(t *testing.T) {
 
 func TestNobodyIsBoundWhileTooManyLostClientsWait(t *testing.T) {
 	n := bareNode(t)
-	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, &hold{node: n})
+	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, &hold{})
 	n.disconnects.Store(disconnectsMax)
 	if err := (&turn{node: n, cell: c}).register(&c.ref, binding{key: bindingKey{session: 1, gen: 1}}); err == nil || err.Kind != errkind.CapacityExceeded {
 		t.Errorf("got %v", err)

@@ -34,6 +34,7 @@ type pendingTable struct {
 	next   atomic.Uint64
 	count  atomic.Int64
 	failed chan struct{} // closed by fail
+	once   sync.Once
 	shards [16]struct {
 		mu      sync.Mutex
 		waiting map[uint64]completer // a goroutine minds the deadline
@@ -110,9 +111,9 @@ func (t *pendingTable) complete(corr uint64, r result) bool {
 	return true
 }
 
-// fail ends every request, now and later, with err. It is called once.
+// fail ends every request, now and later, with err.
 func (t *pendingTable) fail(err *Error) {
-	defer close(t.failed)
+	defer t.once.Do(func() { close(t.failed) })
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()

@@ -67,7 +67,7 @@ func storedNode(t *testing.T, s *scripted) *Node {
 
 // ready makes an Actor that is Ready since epoch 1.
 func (n *Node) ready(id string, j *journal) *objectCell {
-	held := &hold{node: n}
+	held := &hold{}
 	c := n.newCell(journalType(j), ActorRef{ID: id, ObjectGen: 1, OwnerGen: 1, RID: "a", Lifecycle: 5}, 1, held)
 	c.epoch.Store(1)
 	n.actors.Store(id, c)
@@ -230,7 +230,7 @@ func TestACreationEndsThoughTheNodeMayNotActBeforeItsRowsAreWritten(t *testing.T
 		},
 	})
 	n.admitUntil.Store(0)
-	held := &hold{node: n}
+	held := &hold{}
 	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	ended := make(chan *Error, 1)
 	go func() {

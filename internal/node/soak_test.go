@@ -61,7 +61,7 @@ func (s *soak) place(tb testing.TB, actors int) (ids []string) {
 	tb.Helper()
 	for range actors {
 		id := "actor-" + strconv.Itoa(s.placed)
-		held := &hold{node: s.node}
+		held := &hold{}
 		c := s.node.newCell(s.typ, ActorRef{ID: id, ObjectGen: 1, OwnerGen: 1}, 1, held)
 		var err error
 		if c.instance, err = s.typ.Factory(&c.context); err != nil || !s.node.admitCell(c) {

@@ -41,7 +41,7 @@ func newTicker(t *testing.T) *ticker {
 	})
 	handler := func(_ *Call, _ any, tick Tick) error { k.ran = append(k.ran, tick.Name); return nil }
 	typ := &ObjectType{Kind: store.Actor, Name: "ticker", Timers: map[string]TimerHandler{"a": handler, "b": handler}}
-	held := &hold{node: k.node}
+	held := &hold{}
 	k.cell = k.node.newCell(typ, ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	k.cell.box.Seal(&release{cell: k.cell, from: held, next: k.cell})
 	return k
@@ -130,7 +130,7 @@ func TestHeldMessagesRunAlthoughOneEndsItsGoroutine(t *testing.T) {
 		ran++
 		return nil
 	})
-	held := &hold{node: n}
+	held := &hold{}
 	c := n.newCell(typ, ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	for b := range byte(3) {
 		if err := pushNote(c, b); err != nil {
@@ -147,7 +147,7 @@ func TestHeldMessagesRunAlthoughOneEndsItsGoroutine(t *testing.T) {
 // The link by which an Actor was bound forgets it with its end.
 func TestALinkForgetsAnActorThatIsGone(t *testing.T) {
 	n := bareNode(t)
-	held := &hold{node: n}
+	held := &hold{}
 	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	c.box.Seal(&release{cell: c, from: held, next: c})
 	l := &linkConn{node: n, bound: cmap.New[*objectCell]()}
