@@ -1,7 +1,7 @@
 // Package zlnode is an engine for stateful, latency-critical servers: game
 // shards, live rooms, order books.
 //
-// An application registers Actor types and Session types in an App and starts a
+// An application registers types of Actors, Spots and Sessions in an App and starts a
 // Node with it. Clients connect to session ports over TCP and speak the STREAM
 // protocol; nodes speak to each other over one ordered link per pair. An Actor
 // lives on exactly one node at a time, which the Location Store (Redis) decides
@@ -22,8 +22,16 @@
 // # Turns
 //
 // An Actor's handlers run one at a time, in the order in which its messages were
-// accepted; so do a Session's. A handler may block: only its own Actor waits for
-// it. Handlers run on worker goroutines, never on an event loop.
+// accepted; so do a Spot's and a Session's. A handler may block: only its own object waits
+// for it, and in a SpotWide Spot all that share its gate. Handlers run on worker
+// goroutines, never on an event loop.
+//
+// A SpotWide Spot, its members, their timers and callbacks have one turn at a time, so
+// they share the Spot's state without locks; each keeps a queue of its own. A handler
+// there that waits for a reply, or for work by Do, can let the others go on meanwhile:
+// it waits with Turn.Yielding. Timers (OnTimer, Turn.StartTimer) are turns like messages.
+// Package zlnodetest runs an application's objects in tests, with a clock for the timers
+// that the test moves.
 //
 // The call value that a handler gets is its context.Context: it carries the
 // message's deadline and ends with the turn. It must not be kept, and it belongs

@@ -92,6 +92,7 @@ type Stats struct {
 	Workers int    // worker goroutines in existence: the next three together
 	Running int    // those that have a place: they run turns or look for work
 	Blocked int    // those in a turn without a place: in Claim.Blocking, or found stuck
+	Yields  int    // turns in a Yield; their workers are among the blocked ones
 	Parked  int    // those that wait until they are needed
 	Ready   int    // mailboxes that wait for a worker
 	Turns   uint64 // turns of claims that have ended
@@ -141,6 +142,7 @@ func (p *Pool) Stats() Stats {
 		Workers: len(p.mu.workers),
 		Running: p.cfg.Workers - len(p.mu.free),
 		Parked:  len(p.mu.parked),
+		Yields:  p.mu.yields,
 		Ready:   p.ready.len(),
 		Turns:   p.mu.past,
 		Lent:    p.mu.lent,

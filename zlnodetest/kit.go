@@ -7,7 +7,7 @@
 //	kit.Spot("room", "room")
 //	kit.Join("ada", "room")
 //	kit.Advance(time.Second) // timers that are due have run when it returns
-//	state, err := zlnode.Request[State](t.Context(), kit.Node.Actor("ada"), "state", nil)
+//	state, err := zlnode.Request[State](t.Context(), kit.Node.Actor("ada"), "state", struct{}{})
 //
 // Messages go through kit.Node, as in an application. All methods are for the test's
 // goroutine and fail the test by Fatal.
@@ -100,6 +100,9 @@ func (k *Kit) Turns() []Turn {
 // Actor creates an Actor. request goes to OnCreateActor; see zlnode.CreateActor.
 func (k *Kit) Actor(id, stableType string, request any) zlnode.ActorRef {
 	k.t.Helper()
+	if hook.Inner(k.Node).HasSpot(id) {
+		k.t.Fatalf("%q is a spot's id", id)
+	}
 	c, err := k.Node.CreateActor(k.t.Context(), zlnode.CreateActor{ID: id, Type: stableType, Request: request})
 	if err != nil {
 		k.t.Fatal(err)
@@ -137,7 +140,7 @@ func (k *Kit) Advance(d time.Duration) {
 }
 
 // Settle waits until no turn runs or waits. A handler that waits for something outside
-// of the node is a turn that runs.
+// of the node is a turn that runs, unless it yields meanwhile.
 func (k *Kit) Settle() {
 	k.t.Helper()
 	inner := hook.Inner(k.Node)

@@ -74,7 +74,7 @@ func (c *objectCell) become(claim *mailbox.Claim[message], next mailbox.Consumer
 func (c *objectCell) arrive(s sender, o *Outgoing, deadline clock.Mono, a *arrival) *Error {
 	switch {
 	case c.typ.Kind != store.Actor:
-		return fail(errkind.TypeMismatch, "message", c.ref.ID, "it is %v", c.typ.Kind)
+		return fail(errkind.TypeMismatch, "message", c.ref.ID, "the id is of an object of kind %v", c.typ.Kind)
 	case a.objGen != 0 && a.objGen != c.ref.ObjectGen:
 		return fail(errkind.InvalidOperation, "message", c.ref.ID, "it is for incarnation %d, the Actor is %d", a.objGen, c.ref.ObjectGen)
 	}

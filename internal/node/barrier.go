@@ -83,17 +83,20 @@ func (j *PendingJoin) Outcome() JoinOutcome {
 	return j.outcome
 }
 
-// activate is for the end of the handler. Nothing of the Actor runs from here on.
+// raise is for the end of the handler, before its reply. Nothing of the Actor runs from
+// here on.
+func (j *PendingJoin) raise() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.phase == joinRegistered {
+		j.phase = joinActive
+	}
+}
+
+// activate begins the Join, after the reply.
 func (j *PendingJoin) activate() {
 	n := j.cell.node
-	if n.stopping.Load() {
-		j.Fail(errStopping)
-		return
-	}
-	j.mu.Lock()
-	j.phase = joinActive
-	j.mu.Unlock()
-	if !n.tasks.Go(j.run) {
+	if n.stopping.Load() || !n.tasks.Go(j.run) {
 		j.Fail(errStopping)
 		return
 	}
@@ -125,6 +128,8 @@ func (j *PendingJoin) run() {
 	}
 	switch {
 	case ctx.Err() != nil: // nobody is asked any more
+	case !n.mayAct(clock.Now()):
+		j.Fail(errNotOwner)
 	case n.cfg.OnJoin == nil:
 		j.Fail(errNoJoins)
 	default:

@@ -40,7 +40,7 @@ func TestAJoinBeginsOnceTheReplyIsEncodedAndSent(t *testing.T) {
 	room := w.room(false, a)
 	var j *PendingJoin
 	corr, full := w.node.local.add(completeFunc(func(r result) {
-		if w.notes.add('R'); r.err != nil || phaseOf(j) != joinRegistered {
+		if w.notes.add('R'); r.err != nil || phaseOf(j) != joinActive {
 			t.Errorf("at the reply, %v, the join is in phase %v", r.err, phaseOf(j))
 		}
 		r.owner.Free()

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -40,9 +41,9 @@ func (a *ObjectContext) Node() *Node { return a.cell.node }
 type Call struct {
 	turnContext
 	message   *message
-	home      *any   // where it is kept between turns: see mailbox.Claim.Local
-	registers bool   // a handler, while it runs, that may register Joins
-	turn      uint64 // tells the turns of a Call that is used again apart
+	home      *any          // where it is kept between turns: see mailbox.Claim.Local
+	registers bool          // a handler, while it runs, that may register Joins
+	turn      atomic.Uint64 // tells the turns of a Call that is used again apart
 	// Outer is the public package's view of this value.
 	Outer any
 }
@@ -87,7 +88,7 @@ func (c *Call) FromSession() bool {
 // Bound reports whether a Session is bound to the Actor.
 func (c *Call) Bound() bool {
 	mustBeInTurn(c.cell != nil)
-	return c.cell.binding.stands()
+	return c.cell.binding.stands() && !c.cell.gone.Load()
 }
 
 // begin makes the Call of a turn.
@@ -100,7 +101,7 @@ func (a *objectCell) begin(claim *mailbox.Claim[message], m *message, deadline c
 	*home = nil
 	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, deadline
 	c.message, c.home = m, home
-	c.turn++
+	c.turn.Add(1)
 	return c
 }
 
@@ -114,10 +115,10 @@ func (c *Call) over() {
 		a.calm = nil
 		a.whenCalm(f)
 	}
-	c.turn++
-	c.message = nil // a later one takes its place
+	c.turn.Add(1)
+	c.message, c.home = nil, nil // a later message takes its place
 	if reusable := c.end(); reusable && c.joins == nil {
-		*c = Call{Outer: c.Outer, turn: c.turn}
+		c.turnContext = turnContext{}
 		*home = c
 	}
 }
@@ -181,12 +182,20 @@ func (a *objectCell) handle(c *Call, m *message) (r Reply, _ *Error) {
 	return r, nil
 }
 
-// ran ends the turn.
+// ran ends the turn. It has ended normally if there is no error and a reply can be
+// encoded. A deadline that passed or a caller that went away is none of the handler's
+// failures, unless it returned that as one (JN-04).
 func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
-	a.told(m.packet.name, err)
-	if a.answer(m, r, err) {
-		c.joins.activate()
+	if err == nil && len(r.Payload) > payloadBytesMax && m.asks() {
+		err = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(r.Payload), payloadBytesMax)
 	}
+	a.told(m.packet.name, err)
+	var joins []*PendingJoin
+	if err == nil {
+		joins = c.joins.raise()
+	}
+	a.answer(m, r, err)
+	activate(joins)
 	c.over()
 	m.done()
 }
@@ -207,16 +216,13 @@ func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadli
 	}
 	a.told(what, err)
 	if err == nil {
-		c.joins.activate()
+		activate(c.joins.raise())
 	}
 	return err
 }
 
-// answer ends the message towards its sender. It reports whether the handler ended
-// normally, which is: without an error, and with a reply that can be encoded. A deadline
-// that passed or a caller that went away is none of its failures, unless it returned that
-// as one.
-func (a *objectCell) answer(m *message, r Reply, err *Error) (normally bool) {
+// answer ends the message towards its sender.
+func (a *objectCell) answer(m *message, r Reply, err *Error) {
 	switch {
 	case !m.asks():
 		if err != nil {
@@ -232,9 +238,8 @@ func (a *objectCell) answer(m *message, r Reply, err *Error) (normally bool) {
 		}
 		m.fail(a.node, err)
 	default:
-		return m.reply(a.node, r.Codec, r.Payload)
+		m.reply(a.node, r.Codec, r.Payload)
 	}
-	return err == nil
 }
 
 // guard runs application code of an object: its error gets a kind, its panic

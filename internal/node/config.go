@@ -165,8 +165,8 @@ func (c *Config) check(app *App) error {
 		return bad(errkind.NotConfigured, "a node with an object role needs a Location Store; set StoreURL, or Role to RoleNone")
 	case (c.Role != store.RoleNone || c.Listen != "") && len(c.MeshKey) < link.KeyMin:
 		return bad(errkind.NotConfigured, "MeshKey of at least %d bytes is needed; it has %d", link.KeyMin, len(c.MeshKey))
-	case c.Role == store.RoleServer && len(app.Actors) == 0:
-		return bad(errkind.NotConfigured, "an object server needs at least one actor type; define one")
+	case c.Role == store.RoleServer && len(app.Actors)+len(app.Spots) == 0:
+		return bad(errkind.NotConfigured, "an object server needs at least one type of actors or spots; define one")
 	case c.Role == store.RoleServer && c.Listen == "":
 		return bad(errkind.NotConfigured, "an object server needs a link address; set Listen")
 	case c.Weight < 0 || c.Weight > weightMax:

@@ -28,17 +28,7 @@ type Error struct {
 
 // Error says what happened, to which object, and why.
 func (e *Error) Error() string {
-	s := "zlnode: "
-	if e.Op != "" {
-		s += e.Op + " "
-	}
-	if e.Object != "" {
-		s += fmt.Sprintf("%q ", e.Object)
-	}
-	if e.Op != "" || e.Object != "" {
-		s = s[:len(s)-1] + ": "
-	}
-	s += e.Kind.String()
+	s := "zlnode: " + e.about() + e.Kind.String()
 	if e.Text != "" {
 		s += ": " + e.Text
 	}
@@ -46,6 +36,19 @@ func (e *Error) Error() string {
 		s += ": " + e.Err.Error()
 	}
 	return s
+}
+
+// about says which operation on which object failed.
+func (e *Error) about() string {
+	switch {
+	case e.Op == "" && e.Object == "":
+		return ""
+	case e.Object == "":
+		return e.Op + ": "
+	case e.Op == "":
+		return fmt.Sprintf("%q: ", e.Object)
+	}
+	return fmt.Sprintf("%s %q: ", e.Op, e.Object)
 }
 
 // Unwrap returns the cause.

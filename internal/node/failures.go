@@ -24,6 +24,7 @@ var (
 	errStopping       = &Error{Kind: errkind.ShuttingDown, Text: "the node is shutting down"}
 	errLinkLost       = &Error{Kind: errkind.Unavailable, Text: "the link to the actor's node was lost; the request may have run"}
 	errNoYield        = &Error{Kind: errkind.InvalidOperation, Text: "only handlers of a SpotWide User Spot, of its members and of an Instance Spot can yield; wait with the call itself"}
+	errYieldLate      = &Error{Kind: errkind.InvalidOperation, Text: "the yielding context is of a turn that is over"}
 	errSameGate       = &Error{Kind: errkind.InvalidOperation, Text: "it runs under the gate that this handler holds, so its reply could not come; wait with Yielding"}
 	errYieldsFull     = &Error{Kind: errkind.CapacityExceeded, Text: "too many handlers of this node have yielded and wait"}
 	errSelfRequest    = &Error{Kind: errkind.InvalidOperation, Text: "an actor's handler cannot wait for the actor itself"}
@@ -62,7 +63,10 @@ func asError(err error) *Error {
 		return &Error{Kind: KindOf(err), Err: err}
 	}
 	c := *e
-	c.stale = false // of another object, whose route the handler used
+	c.stale = false     // of another object, whose route the handler used
+	if !c.application { // its caller names the operation that it asked for
+		c.Text, c.Op, c.Object = c.about()+c.Text, "", ""
+	}
 	if !c.Kind.Valid() {
 		c.Kind = errkind.InternalFailure
 	}

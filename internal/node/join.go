@@ -205,9 +205,18 @@ func (s *joinScope) holds(id string) bool {
 	return false
 }
 
-// activate begins what was registered, as the handler has ended normally.
-func (s *joinScope) activate() {
-	for _, j := range s.close() {
+// raise is for a handler that has ended normally: all its barriers are due, before its
+// caller hears of it. The result is what is to be activated then.
+func (s *joinScope) raise() []*PendingJoin {
+	joins := s.close()
+	for _, j := range joins {
+		j.raise()
+	}
+	return joins
+}
+
+func activate(joins []*PendingJoin) {
+	for _, j := range joins {
 		j.activate()
 	}
 }

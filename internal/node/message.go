@@ -161,20 +161,14 @@ func (s *sender) refuse(n *Node, err *Error) {
 	}
 }
 
-// reply sends the reply, whose bytes it copies. It reports whether that can be encoded:
-// one over the limit fails the request. What becomes of it on its way is another matter.
-func (s *sender) reply(n *Node, codec uint8, payload []byte) (encoded bool) {
-	switch {
-	case len(payload) > payloadBytesMax:
-		s.fail(n, fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(payload), payloadBytesMax))
-		return false
-	case s.link != nil:
+// reply sends the reply, whose bytes it copies.
+func (s *sender) reply(n *Node, codec uint8, payload []byte) {
+	if s.link != nil {
 		s.link.sendReply(s.corr, codec, payload)
-	default:
-		b := buf.Copy(payload)
-		s.complete(n, result{codec: codec, payload: b.Bytes(), owner: b})
+		return
 	}
-	return true
+	b := buf.Copy(payload)
+	s.complete(n, result{codec: codec, payload: b.Bytes(), owner: b})
 }
 
 // complete ends a request of this node.

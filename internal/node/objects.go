@@ -51,7 +51,7 @@ func (n *Node) Destroy(ctx context.Context, ref ActorRef) (bool, error) {
 	defer cancel()
 	if t := turnFrom(ctx); t != nil && t.cell != nil && t.cell.ref.ID == ref.ID {
 		return false, fail(errkind.InvalidOperation, opDestroy, ref.ID, "an actor's own handler cannot wait for its end")
-	} else if t != nil && t.cell != nil {
+	} else if t != nil && t.gate != nil && t.cell != nil {
 		if cell, here := n.actors.Load(ref.ID); here && t.cell.sharesGate(cell) {
 			return false, errSameGate.of(opDestroy, ref.ID)
 		}

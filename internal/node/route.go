@@ -61,7 +61,7 @@ func (r *routes) read(ctx context.Context, op, id string) (*route, *Error) {
 		seen := got.Val.(snapshot)
 		switch {
 		case seen.row == nil || seen.row.State != store.Ready:
-			return nil, fail(errkind.NotFound, op, id, "there is no such actor")
+			return nil, fail(errkind.NotFound, op, id, "there is no object with that id")
 		case seen.row.LeaseLeft <= 0:
 			return nil, errOwnerDead(op, id, seen.row.RID)
 		}

@@ -298,7 +298,7 @@ func (n *Node) pushHere(cell *objectCell, toSpot bool, s sender, o *Outgoing, de
 		return errNotOwner
 	}
 	if toSpot == (cell.typ.Kind == store.Actor) {
-		return fail(errkind.TypeMismatch, "message", cell.ref.ID, "it is %v", cell.typ.Kind)
+		return fail(errkind.TypeMismatch, "message", cell.ref.ID, "the id is of an object of kind %v", cell.typ.Kind)
 	}
 	return cell.push(s, o, deadline, nil)
 }

@@ -43,6 +43,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 		}
 	}
 	n.settle(ctx)
+	n.failJoins()
 	n.sessions.Range(func(_ string, s *sessionConn) bool {
 		closeSession(s.conn, session.ServerDrain, "")
 		return true
@@ -75,6 +76,16 @@ func (n *Node) settle(ctx context.Context) {
 			under += l.pending.count.Load()
 		}
 		return under == 0
+	})
+}
+
+// failJoins ends the Joins that are pending, behind whose barriers nothing can end in order.
+func (n *Node) failJoins() {
+	n.actors.Range(func(_ string, c *objectCell) bool {
+		if j := c.joining.Load(); j != nil {
+			j.Fail(errStopping)
+		}
+		return true
 	})
 }
 
@@ -163,6 +174,9 @@ func (n *Node) halt(ctx context.Context) error {
 		if _, err := n.store.ReleaseLease(ctx, n.lease); err != nil {
 			errs = append(errs, fromStore(err, "release lease", n.cfg.RID))
 		}
+	}
+	for _, l := range n.links.all() {
+		l.pending.fail(errStopping) // else they would learn that their link is lost
 	}
 	n.links.close()
 	if n.engine != nil {

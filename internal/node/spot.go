@@ -43,6 +43,12 @@ func (n *Node) PlaceSpot(id, typ string) error {
 	return nil
 }
 
+// HasSpot reports whether there is a Spot with that id: for tests.
+func (n *Node) HasSpot(id string) bool {
+	c, ok := n.actors.Load(id)
+	return ok && c.typ.Kind != store.Actor
+}
+
 // PlaceMember makes an Actor of this node a member of a User Spot of this node, of which
 // the Store knows nothing: for tests of handlers.
 func (n *Node) PlaceMember(actor, spot string) error {
@@ -88,8 +94,9 @@ func (n *Node) cellOf(id string, kind store.Kind) *objectCell {
 	return nil
 }
 
-// Idle reports whether no turn runs or waits at the node: for tests.
+// Idle reports whether no turn runs or waits at the node, but for those in a Yield: for
+// tests.
 func (n *Node) Idle() bool {
 	s := n.pool.Stats()
-	return s.Running == 0 && s.Blocked == 0 && s.Ready == 0
+	return s.Running == 0 && s.Blocked <= s.Yields && s.Ready == 0
 }

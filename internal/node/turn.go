@@ -118,32 +118,38 @@ type yielding struct {
 	turn uint64 // of the Call, which other turns use later
 }
 
-// Value implements context.Context.
+// Value implements context.Context. A context that is derived from this one may ask after
+// the turn, when it is cancelled.
 func (y yielding) Value(key any) any {
-	mustBeInTurn(y.Call.turn == y.turn)
-	if key == (yieldKey{}) {
-		return true
+	inTurn := y.Call.turn.Load() == y.turn
+	switch {
+	case key == (yieldKey{}):
+		return inTurn
+	case inTurn:
+		return y.Call.Value(key)
 	}
-	return y.Call.Value(key)
+	return nil
 }
 
 // Yielding returns c's context with which a request or a piece of work gives up the gate
 // of the SpotWide or Instance Spot in which the turn runs, while it waits (MB-06).
 func (c *Call) Yielding() context.Context {
 	mustBeInTurn(c.cell != nil)
-	return yielding{c, c.turn}
+	return yielding{c, c.turn.Load()}
 }
 
 // suspend runs f, which may wait. In a turn the worker's place is lent to another
 // meanwhile, and with a yielding context the gate is given up. If it cannot be, f does
 // not run.
 func suspend(ctx context.Context, f func()) *Error {
-	t := turnFrom(ctx)
+	t, yields := turnFrom(ctx), ctx.Value(yieldKey{})
 	switch {
+	case yields == false:
+		return errYieldLate
 	case t == nil || t.gate == nil:
 		f()
 		return nil
-	case ctx.Value(yieldKey{}) == nil:
+	case yields == nil:
 		t.gate.Blocking(f)
 		return nil
 	case t.cell == nil || !t.cell.mayYield():
