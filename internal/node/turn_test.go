@@ -38,7 +38,9 @@ func TestNoMessageOfARowRunsPastTheLease(t *testing.T) {
 	w := newJoins(t)
 	a := w.actor("ada")
 	held := &hold{}
-	a.ended(func(t *turn) { a.become(t.claim, held) })
+	became := make(chan struct{})
+	a.ended(func(t *turn) { a.become(t.claim, held); close(became) })
+	await(t, "the hold", became)
 	for range 200 { // short turns, after which the worker looks at its own clock seldom
 		w.note(a, '.')
 	}
