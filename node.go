@@ -150,7 +150,8 @@ func requestBytes(v any) ([]byte, error) {
 }
 
 // FindActor returns the Actor with that id if it is Ready. It creates nothing. An
-// Actor whose node is dead is Unavailable once the node's lease has ended.
+// Actor whose node is dead is Unavailable once the node's lease has ended; its ref comes
+// with that error, for DestroyActor.
 func (n *Node) FindActor(ctx context.Context, id string) (ref ActorRef, found bool, err error) {
 	return n.inner.Find(ctx, id)
 }
@@ -158,6 +159,11 @@ func (n *Node) FindActor(ctx context.Context, id string) (ref ActorRef, found bo
 // DestroyActor ends the Actor that ref names, after what it had accepted before.
 // It returns false if the Actor is gone, and fails with InvalidOperation if the
 // id now belongs to another incarnation.
+//
+// An Actor whose node is dead is freed, if ref is exact, as Create and FindActor return it:
+// its state is lost then, which nothing but this call decides, and its id can be created
+// anew. If the node turns out to have been only paused, it drops the Actor before it runs
+// anything.
 func (n *Node) DestroyActor(ctx context.Context, ref ActorRef) (bool, error) {
 	return n.inner.Destroy(ctx, ref)
 }

@@ -16,7 +16,8 @@ const (
 )
 
 // Find returns the Ready Actor with that id. It creates nothing and reads the
-// Store, not the cache. An Actor whose owner is dead is Unavailable.
+// Store, not the cache. An Actor whose owner is dead is Unavailable, and its ref comes
+// with the error.
 func (n *Node) Find(ctx context.Context, id string) (ref ActorRef, found bool, _ error) {
 	if !wire.ValidID(id) {
 		return ActorRef{}, false, fail(errkind.InvalidOperation, opFind, id, "an id has 1 to %d bytes of UTF-8", idBytesMax)
@@ -31,6 +32,8 @@ func (n *Node) Find(ctx context.Context, id string) (ref ActorRef, found bool, _
 		return r.ref, true, nil
 	case err.Kind == errkind.NotFound:
 		return ActorRef{}, false, nil
+	case r != nil:
+		return r.ref, false, err
 	}
 	return ActorRef{}, false, err
 }
@@ -68,12 +71,16 @@ func (n *Node) Destroy(ctx context.Context, ref ActorRef) (bool, error) {
 func (n *Node) destroy(ctx context.Context, ref ActorRef) (bool, *Error) {
 	now, err := n.routes.read(ctx, opDestroy, ref.ID)
 	switch {
-	case err != nil && err.Kind == errkind.NotFound:
+	case now == nil && err.Kind == errkind.NotFound:
 		return false, nil
-	case err != nil:
+	case now == nil:
 		return false, err
 	case now.ref.ObjectGen != ref.ObjectGen:
 		return false, errIncarnation(opDestroy, ref.ID, ref.ObjectGen, now.ref.ObjectGen)
+	case err != nil && now.ref != ref: // who wants it freed has to say whose it is
+		return false, err
+	case err != nil:
+		return n.free(ctx, ref)
 	}
 	op := newOpID()
 	if n.isHere(&now.ref) {
@@ -94,6 +101,29 @@ func (n *Node) destroy(ctx context.Context, ref ActorRef) (bool, *Error) {
 	}
 	n.routes.drop(ref.ID)
 	return destroyed, nil
+}
+
+// free removes the row of an Actor whose owner's lease is over by the Store's clock. That
+// its state is lost is the caller's decision: it names the owner.
+func (n *Node) free(ctx context.Context, ref ActorRef) (bool, *Error) {
+	row, found, err := n.store.Read(ctx, ref.ID)
+	switch {
+	case err != nil:
+		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
+	case !found:
+		return false, nil
+	}
+	f := store.FreeOf(&row, newOpID())
+	f.ObjectGen = store.ObjectGen(ref.ObjectGen)
+	change, doubt, err := untilKnown(ctx, settleWaitMax, func() (store.Change, error) { return n.store.Free(ctx, f) })
+	switch {
+	case doubt || err != nil:
+		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
+	case !deleted(change.Reason):
+		return false, fail(errkind.Unavailable, opDestroy, ref.ID, "the Store refused to free it: %v", change.Reason)
+	}
+	n.routes.drop(ref.ID)
+	return change.Reason == store.Applied || change.Reason == store.AlreadyApplied, nil
 }
 
 // destroyHere ends an Actor of this node, in its own turn: what was queued

@@ -42,7 +42,7 @@ func (r *routes) cached(id string, now clock.Mono) *route {
 }
 
 // read asks the Store. The error is NotFound for an object that is not Ready
-// and Unavailable for one whose owner is dead (FO-10). Callers that ask at once
+// and Unavailable for one whose owner is dead (FO-10), whose route comes with it. Callers that ask at once
 // share one read, each with its own deadline.
 func (r *routes) read(ctx context.Context, op, id string) (*route, *Error) {
 	if r.node.store == nil {
@@ -63,7 +63,7 @@ func (r *routes) read(ctx context.Context, op, id string) (*route, *Error) {
 		case seen.row == nil || seen.row.State != store.Ready:
 			return nil, fail(errkind.NotFound, op, id, "there is no object with that id")
 		case seen.row.LeaseLeft <= 0:
-			return nil, errOwnerDead(op, id, seen.row.RID)
+			return r.newRoute(seen.row, seen.asked), errOwnerDead(op, id, seen.row.RID)
 		}
 		return r.newRoute(seen.row, seen.asked), nil
 	}
