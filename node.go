@@ -178,7 +178,8 @@ type Addr struct {
 }
 
 // Actor returns the address of an id. It asks nobody whether there is one; of an Actor
-// that is at this node the address keeps hold, so it is best made once for many messages.
+// that is at this node the address keeps hold, so it is best made once for many messages,
+// and again when the Actor has ended: until then it keeps a few hundred bytes of it.
 func (n *Node) Actor(id string) Addr {
 	return Addr{node: n.inner, to: n.inner.Target(id, false), as: JSON}
 }
@@ -217,10 +218,12 @@ func (a Addr) ID() string { return a.to.ID }
 // that is not reported. If the Actor's node takes messages slowly it waits up to
 // the send timeout.
 //
-// Kinds: NotFound, no such Actor; Unavailable, its node is dead, not linked, or the
-// Store does not answer; CapacityExceeded, its queue at this node is full;
-// DeadlineExceeded, the send timeout or ctx ended, and nothing was sent;
-// InvalidOperation, a limit is broken; ShuttingDown.
+// Kinds: NotFound, no such object; TypeMismatch, the id is a Spot's and the address an
+// Actor's, or the other way round; Unavailable, its node is dead, not linked, or the Store
+// does not answer, or this node's lease is in doubt, or ctx is a turn whose object has
+// ended; CapacityExceeded, its queue at this node is full, or the node's queues together,
+// or too many wait to send to its node; DeadlineExceeded, the send timeout or ctx ended,
+// and nothing was sent; InvalidOperation, a limit is broken; ShuttingDown.
 func Send[M any](ctx context.Context, to Addr, packet string, m M) error {
 	b, err := encode(to.as, m)
 	if err != nil {
@@ -238,7 +241,9 @@ func Send[M any](ctx context.Context, to Addr, packet string, m M) error {
 // request timeout, whichever is earlier), or ctx's cancellation. The kinds are
 // those of Send, and whatever the handler returned; DeadlineExceeded, also for a
 // cancellation, leaves open whether the handler ran; so does Unavailable if the
-// link was lost while the request was under way.
+// link was lost while the request was under way. Unavailable, too, is a full queue at
+// another node; InvalidOperation, who asks itself or somebody whose gate it holds;
+// CapacityExceeded, too many requests or yields wait.
 func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, error) {
 	var r R
 	b, err := encode(to.as, q)

@@ -49,7 +49,8 @@ func (g Generation) Less(h Generation) bool {
 //	go func() { zlnode.Send(ctx, self.Node().Actor(self.ID()), "loaded", load()) }()
 //
 // If the object ends here while the turn waits, as its row turned out to be another's,
-// what the turn still asks for is refused with Unavailable.
+// what the turn still sends, requests, creates, destroys, does (Do), pushes or starts is
+// refused with Unavailable.
 type Turn struct {
 	context.Context
 	inner *node.Call
@@ -72,18 +73,20 @@ func (t *Turn) Metadata() session.Metadata { return t.inner.Metadata() }
 // 64. Ticks that fall due while the node's lease is in doubt wait; none comes once the
 // object is over here.
 //
-// Kinds: InvalidOperation, no handler or bad options; CapacityExceeded; Unavailable.
+// Kinds: InvalidOperation, no handler or bad options, or the turn is in a yielded wait;
+// CapacityExceeded; Unavailable.
 func (t *Turn) StartTimer(name string, o TimerOptions) error {
 	return t.inner.StartTimer(name, o.inner())
 }
 
 // StopTimer stops a timer and reports whether there was one. No callback of it starts
-// any more.
+// any more. In a yielded wait it does nothing and returns false.
 func (t *Turn) StopTimer(name string) bool { return t.inner.StopTimer(name) }
 
 // Yielding returns t as a context that gives up the gate while a Request or Do waits: for
 // members of a SpotWide User Spot, such Spots and Instance Spots. Meanwhile the other
 // members, the Spot and its timers have turns; a member itself has none before this one is
 // over, a Spot has. What the handler knew of the others' state may have changed after the
-// wait. Elsewhere such a call fails with InvalidOperation before anything is sent.
+// wait. Elsewhere such a call fails with InvalidOperation before anything is sent, and with
+// CapacityExceeded while too many handlers of the node wait so.
 func (t *Turn) Yielding() context.Context { return t.inner.Yielding() }

@@ -32,8 +32,8 @@ func costOf(bytes int) uint64 {
 // away from the producers.
 //
 // The budget is exact: reserve succeeds if and only if at one moment of the call
-// the cost fitted beside all that was in use at that moment, and the quota had a grant
-// for what goes over those that the mailbox has.
+// the cost fitted beside all that was in use at that moment; unless the quota refuses a
+// grant, which is exact but for what shrink says.
 //
 //   - admitted-seen is at least what is in use, field by field, since seen is
 //     behind finished, and never above the limits, since only a reservation that

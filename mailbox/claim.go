@@ -37,12 +37,13 @@ type Claim[T any] struct {
 // and a panic do not.
 func (c *Claim[T]) Number() uint64 { return c.number }
 
-// Now returns the present to 33 microseconds, also if the process was paused until now.
+// Now returns the present to 33 microseconds (if the processor has 1 GHz at least), also
+// if the process was paused until now.
 // It is made for each turn to ask: most often it looks at a count and not at the clock.
 func (c *Claim[T]) Now() clock.Mono {
 	w := c.held()
-	if t := clock.Ticks(); t-w.ticks >= clock.Near {
-		w.ticks, w.seen = t, clock.Now()
+	if clock.Ticks()-w.ticks >= clock.Near || !clock.Steady {
+		w.look()
 	}
 	return w.seen
 }
@@ -52,7 +53,7 @@ type Kept struct{ cost uint64 }
 
 // Keep says, in Consume, that the consumer keeps the message beyond the turn: it goes on to
 // count in the budgets, so that what is kept and what is queued are bounded together. It
-// ends by Unread or Forget, in a later claim of the mailbox.
+// ends by Unread, in a later claim of the mailbox.
 func (c *Claim[T]) Keep() Kept {
 	w := c.held()
 	k := Kept{w.turn}
@@ -60,8 +61,8 @@ func (c *Claim[T]) Keep() Kept {
 	return k
 }
 
-// Unread puts a message that was kept in front of all that is queued: the next turn is
-// that of the last one.
+// Unread puts a message that was kept in front of all that is queued but the lane: the
+// next turn is that of the last one.
 func (c *Claim[T]) Unread(v *T, k Kept) {
 	c.held()
 	n := c.m.nodes.get()
@@ -69,15 +70,9 @@ func (c *Claim[T]) Unread(v *T, k Kept) {
 	c.m.list = n
 }
 
-// Forget ends a message that was kept.
-func (c *Claim[T]) Forget(k Kept) {
-	c.held()
-	c.m.finish(k.cost)
-}
-
 // Local returns a place for one value that stays with the worker from turn to turn: for
 // what is costly to make and used in one turn at a time. A turn that takes the value
-// leaves nil while it uses it, as turns nest, and puts it back through the same pointer.
+// leaves nil while it uses it, as it may end its goroutine, and puts it back through the same pointer.
 func (c *Claim[T]) Local() *any { return &c.held().local }
 
 // Become makes next the consumer from the next message on; its Begin is called

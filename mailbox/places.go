@@ -143,6 +143,7 @@ func (p *Pool) regain(w *worker) {
 	if w.blocking--; w.blocking == 0 {
 		p.seat(w)
 		w.slice.start()
+		w.look()
 	}
 }
 
@@ -163,6 +164,7 @@ func (p *Pool) park(w *worker) bool {
 	p.look()
 	<-w.wake
 	w.slice.start()
+	w.look() // the processor may have slept, and its count with it
 	return true
 }
 

@@ -3,9 +3,8 @@ package mailbox
 import "sync/atomic"
 
 // quota bounds what all mailboxes of a pool have queued together. A mailbox takes of it in
-// grants, when what it has queued goes over floor: as much again as it has, up to grant,
-// so at most half of what is counted is not used. It gives them back at the end of each
-// claim. So mailboxes that have little queued never meet here, and their producers share
+// grants, when what it has queued goes over floor: as much again as it has, up to grant at
+// once. What is not used goes back at the end of each claim. So mailboxes that have little queued never meet here, and their producers share
 // no memory. floor is about what an idle object costs, so what it leaves uncounted is
 // bounded like the objects.
 type quota struct {
@@ -57,11 +56,10 @@ func (b *budget) grow(need uint64, q *quota) bool {
 // shrink gives back the grants that go over what is in use. Each goroutine that is in
 // reserve meanwhile may bring one message that no grant covers.
 func (b *budget) shrink(finished *atomic.Uint64, q *quota) {
-	spare := int64(b.open.Swap(floor)) - floor
-	if used := (b.admitted.Load() - finished.Load()) & costBytes; used > floor {
-		keep := used - floor
-		b.open.Add(keep)
-		spare -= int64(keep)
+	open := b.open.Load()
+	keep := max(floor, (b.admitted.Load()-finished.Load())&costBytes)
+	// If another grant came meanwhile, so does a message, and a claim that shrinks.
+	if keep < open && b.open.CompareAndSwap(open, keep) {
+		q.give(int64(open - keep))
 	}
-	q.give(spare)
 }

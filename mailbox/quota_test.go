@@ -155,3 +155,44 @@ func TestManySmallQueuesFit(t *testing.T) {
 		}
 	}
 }
+
+func TestGrantsComeBackAfterAYieldOfAll(t *testing.T) {
+	p := startPool(t, Config{})
+	m := NewIn(NewGroup(p), &funcs[int]{consume: func(c *Claim[int], _ int) { c.YieldAll(func() {}) }}, Limits{})
+	if m.Push(1, 3*grant) != nil {
+		t.Fatal("refused")
+	}
+	eventually(t, "the grants are back", func() bool { return p.quota.used.Load() == 0 && m.Len() == 0 })
+}
+
+// A shrink takes nothing from who asks for room meanwhile.
+func TestShrinkingMakesNobodyAskTwice(t *testing.T) {
+	q := quota{max: 20 * grant}
+	var b budget
+	var finished atomic.Uint64
+	b.init(Limits{Messages: 1000})
+	if !b.reserve(costOf(14*grant), &finished, &q) {
+		t.Fatal("refused")
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				b.shrink(&finished, &q)
+			}
+		}
+	})
+	for range 20_000 {
+		if !b.reserve(costOf(1000), &finished, &q) {
+			t.Error("refused with room")
+			break
+		}
+		finished.Add(costOf(1000))
+	}
+	close(stop)
+	wg.Wait()
+}

@@ -120,6 +120,7 @@ func (m *Mailbox[T]) back(w *worker) {
 	case w.left: // the claim was given up in the turn
 		m.claim.w = w.holder
 		w.left, w.holder = nil, nil
+		m.shrink() // it may be idle, and what this turn held is free now
 		return
 	case w.lost[0], w.lost[1]: // and never came back, as the pool was closed
 		return

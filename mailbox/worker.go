@@ -58,6 +58,9 @@ func (p *Pool) work(w *worker) {
 	}
 }
 
+// look reads the clock for Claim.Now.
+func (w *worker) look() { w.ticks, w.seen = clock.Ticks(), clock.Now() }
+
 // begin starts a claim.
 func (w *worker) begin() {
 	w.progress.Store(w.turns<<1 | 1)

@@ -37,3 +37,30 @@ func TestAtAndTimeAreInverse(t *testing.T) {
 		t.Error("Reached or Sub is off by one")
 	}
 }
+
+// Time that goes by shows, so that a reading is not taken for new that is old.
+func TestTicksShowWhatGoesBy(t *testing.T) {
+	if !Steady {
+		t.Skip("this processor's count is not used")
+	}
+	for range 100 {
+		from, end := Ticks(), Now().Add(100*time.Microsecond)
+		for !Now().Reached(end) {
+		}
+		if n := Ticks() - from; n < Near {
+			t.Fatalf("%d ticks in 100 microseconds", n)
+		}
+	}
+}
+
+func BenchmarkTicks(b *testing.B) {
+	for b.Loop() {
+		Ticks()
+	}
+}
+
+func BenchmarkNow(b *testing.B) {
+	for b.Loop() {
+		Now()
+	}
+}

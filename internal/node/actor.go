@@ -21,7 +21,7 @@ type objectCell struct {
 	box      *mailbox.Mailbox[message]
 	instance any          // owned by the claim
 	gone     atomic.Bool  // it was ended, and takes nothing any more
-	yields   atomic.Int32 // turns that have had a Yield and are not over; changed under the gate
+	yields   atomic.Int32 // turns that have had a Yield and are not over
 	ref      ActorRef
 	context  ObjectContext
 
@@ -37,6 +37,9 @@ type objectCell struct {
 	// holder writes it.
 	spot atomic.Pointer[objectCell]
 
+	// calm is to be run when yields is 0.
+	calm atomic.Pointer[func(*turn)]
+
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]
 
@@ -44,7 +47,6 @@ type objectCell struct {
 	current mailbox.Consumer[message]
 	binding binding // of the Session that is bound; zero if none
 	timers  *objectTimers
-	calm    func(*turn) // to be run when yields is 0
 }
 
 // newCell makes a cell whose messages go to held until it is released.
@@ -147,7 +149,7 @@ type turn struct {
 // the queue's budget, so that peers cannot fill memory with requests; the error
 // says that f will not run.
 func (c *objectCell) control(f func(*turn)) *Error {
-	if c.box.Push(controlMessage(msgControl, f), 0) != nil {
+	if c.box.Push(controlMessage(f), 0) != nil {
 		return errQueueFull
 	}
 	return nil
@@ -156,11 +158,11 @@ func (c *objectCell) control(f func(*turn)) *Error {
 // ended runs f in the Actor's turn, outside the budget: for the end of what was
 // admitted before, of which there is one for each.
 func (c *objectCell) ended(f func(*turn)) {
-	c.box.PushControl(controlMessage(msgEnd, f))
+	c.box.PushControl(controlMessage(f))
 }
 
-func controlMessage(kind messageKind, f func(*turn)) message {
-	return message{sender: sender{kind: kind}, packet: noPacket, control: f, deadline: clock.Never}
+func controlMessage(f func(*turn)) message {
+	return message{sender: sender{kind: msgControl}, packet: noPacket, control: f, deadline: clock.Never}
 }
 
 var noPacket = new(packetType)
@@ -245,9 +247,8 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 	if h, ok := before.(*hold); ok {
 		h.unread(claim)
 	}
-	if f := e.cell.calm; f != nil {
-		e.cell.calm = nil
-		f(&turn{node: e.cell.node, refused: e.err})
+	if f := e.cell.calm.Swap(nil); f != nil {
+		(*f)(&turn{node: e.cell.node, refused: e.err})
 	}
 	e.cell.fenceTimers()
 	e.cell.bind(binding{})

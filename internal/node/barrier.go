@@ -39,7 +39,7 @@ type joinPhase uint8
 
 const (
 	joinRegistered joinPhase = iota // its handler runs
-	joinActive                      // its handler ended normally; nothing of the Actor runs any more
+	joinActive                      // its handler ended normally; no further message of the Actor runs
 	joinStanding                    // the barrier is the mailbox's consumer
 	joinOver
 )
@@ -83,8 +83,8 @@ func (j *PendingJoin) Outcome() JoinOutcome {
 	return j.outcome
 }
 
-// raise is for the end of the handler, before its reply. Nothing of the Actor runs from
-// here on.
+// raise is for the end of the handler, before its reply. No message at which the Actor has
+// not looked yet runs from here on.
 func (j *PendingJoin) raise() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -318,6 +318,7 @@ func TestAHandlerDoesNotWaitForWhomItHasJoin(t *testing.T) {
 	}
 }
 
+// A Join has no part in a yielded wait: it is registered before or after.
 // req: JN-15
 func TestAHandlerThatHasGivenUpItsGateRegistersNoJoin(t *testing.T) {
 	w := newJoins(t)

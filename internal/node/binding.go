@@ -62,7 +62,9 @@ func (t *turn) registrable(ref *ActorRef) *Error {
 // case that it is lost. Under the claim.
 func (a *objectCell) bind(b binding) {
 	if l := a.binding.key.link; l != nil && l != b.key.link {
-		l.bound.Delete(a.ref.ID)
+		l.bound.Update(a.ref.ID, func(now *objectCell, there bool) (*objectCell, bool) {
+			return now, there && now != a // else it is a later incarnation's
+		})
 	}
 	a.binding = b
 	if l := b.key.link; l != nil {

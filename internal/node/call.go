@@ -57,7 +57,7 @@ func (c *Call) Object() *ObjectContext {
 // mustBeInTurn tells a programmer who kept a call what is wrong.
 func mustBeInTurn(ok bool) {
 	if !ok {
-		panic("zlnode: an ActorCall was used after its turn; for a goroutine take Actor() before, and use its ID and Node")
+		panic("zlnode: a call was used after its turn; for a goroutine take Actor() or Spot() before, and use its ID and Node")
 	}
 }
 
@@ -110,10 +110,10 @@ func (c *Call) over() {
 	home, a := c.home, c.cell
 	c.registers = false
 	c.joins.drop()
-	if c.yielded && a.yields.Add(-1) == 0 && a.calm != nil {
-		f := a.calm
-		a.calm = nil
-		a.whenCalm(f)
+	if c.yielded && a.yields.Add(-1) == 0 {
+		if f := a.calm.Swap(nil); f != nil {
+			a.whenCalm(*f)
+		}
 	}
 	c.turn.Add(1)
 	c.message, c.home = nil, nil // a later message takes its place
@@ -201,7 +201,7 @@ func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
 }
 
 // noMessage is what a callback's Call shows. Nobody writes it.
-var noMessage = controlMessage(msgControl, nil)
+var noMessage = controlMessage(nil)
 
 // callback runs f, application code that no message asks for, in the object's turn. A
 // failure is logged and counted.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
 )
@@ -27,7 +28,7 @@ func TestASpotIsClosedWhenNoTurnOfItIsInAYield(t *testing.T) {
 	go func() { closed <- w.node.closeSpot(t.Context(), spot, HostShutdown) }()
 	until(t, "the closing has had its turn", func() bool {
 		calm := make(chan bool, 1)
-		spot.ended(func(*turn) { calm <- spot.calm != nil })
+		spot.ended(func(*turn) { calm <- spot.calm.Load() != nil })
 		return <-calm
 	})
 	w.note(spot, 'x') // the Spot goes on meanwhile
@@ -128,5 +129,26 @@ func TestASessionThatIsFullAsksNoActor(t *testing.T) {
 	barrier(t, a)
 	if a.binding.key != key || s.asked != bindingsMax-1 {
 		t.Errorf("the actor is bound to %+v, %d places are taken", a.binding.key, s.asked)
+	}
+}
+
+// The end of an incarnation that hangs comes when the next one is bound by the same link.
+// req: MB-04
+func TestAnOldIncarnationsEndLeavesTheNewOnesBinding(t *testing.T) {
+	w := newJoins(t)
+	l := &linkConn{node: w.node, bound: cmap.New[*objectCell]()}
+	bound := func(c *objectCell, gen uint64) {
+		c.ended(func(*turn) { c.bind(binding{key: bindingKey{link: l, session: 1, gen: gen}}) })
+		barrier(t, c)
+	}
+	before := w.actor("ada")
+	bound(before, 1)
+	w.node.actors.Delete("ada")
+	now := w.actor("ada")
+	bound(now, 2)
+	before.refuseAll(errGone)
+	barrier(t, before)
+	if c, ok := l.bound.Load("ada"); !ok || c != now {
+		t.Error("the link does not know the present incarnation")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
-// disconnectsMax bounds the notices of lost clients that wait for the Entry Spot's turn:
-// with more no further Actor is bound.
+// disconnectsMax is how many notices of lost clients may wait for turns of Spots before no
+// further Actor is bound. So they are bounded by it and by the bindings that stood then.
 const disconnectsMax = 65_536
 
 // openEntry makes the node's Entry Spot and runs its OnInitialize. Before that has
@@ -74,7 +74,7 @@ func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReaso
 func (c *objectCell) whenCalm(f func(*turn)) {
 	c.ended(func(t *turn) {
 		if t.refused == nil && c.yields.Load() > 0 {
-			c.calm = f
+			c.calm.Store(&f)
 			return
 		}
 		f(t)
@@ -118,9 +118,10 @@ func (a *objectCell) await(ctx context.Context, queue func(func(*turn)), what st
 }
 
 // lifecycle runs f in the object's turn ahead of its messages. It is outside the budget:
-// there is a bounded number of such steps for each object.
+// there is one such step for each change of the object, and one for each binding that has
+// ended.
 func (a *objectCell) lifecycle(f func(*turn)) {
-	a.box.PushLifecycle(controlMessage(msgEnd, f))
+	a.box.PushLifecycle(controlMessage(f))
 }
 
 // disconnected tells the Actor's Spot that the client that was bound to it is gone: once
@@ -174,5 +175,5 @@ func (l *late) run() {
 
 var errDisconnectsFull = &Error{
 	Kind: errkind.CapacityExceeded,
-	Text: "the entry spot has too many lost clients to hear of; its OnDisconnectActor is too slow for how many leave",
+	Text: "the spots of the node have too many lost clients to hear of; an OnDisconnectActor is too slow for how many leave",
 }

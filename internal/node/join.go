@@ -61,7 +61,7 @@ type Registration struct {
 func (c *Call) Registration() *Registration {
 	switch {
 	case c.joins != nil:
-	case c.cell == nil:
+	case c.message == nil:
 		return &Registration{blocked: errJoinLate.of(opJoin, "")}
 	case !c.registers:
 		return &Registration{blocked: errJoinNotHere.of(opJoin, c.cell.ref.ID)}
@@ -153,7 +153,7 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 		return nil, errJoinPending
 	}
 	if _, err := a.joinable(to.Actor); err != nil { // a change that was pending has ended meanwhile
-		actor.joining.Store(nil)
+		actor.joining.CompareAndSwap(j, nil)
 		return nil, err
 	}
 	return j, nil

@@ -280,7 +280,7 @@ func TestAScopeIsOpenAsLongAsTheHandlerRuns(t *testing.T) {
 	w.wantKind("call that registered nothing", kept.Registration().Defer(toRoom7), errkind.InvalidOperation)
 	w.run(a, func(c *Call) error { kept = c; c.Done(); return nil })
 	barrier(t, a)
-	w.wantError("call that is not used again", kept.Registration().Defer(toRoom7), errJoinNotHere)
+	w.wantError("call that is not used again", kept.Registration().Defer(toRoom7), errJoinLate)
 	w.none()
 }
 

@@ -15,7 +15,6 @@ const (
 	msgSessionSend    // from the client of a bound Session
 	msgSessionRequest // the same, with a reply
 	msgControl        // framework work in the Actor's turn
-	msgEnd            // the same, for the end of something: never refused for want of room
 )
 
 // inlineBytes is what of a message's metadata and payload is kept in the queue itself.
@@ -70,7 +69,7 @@ func (m *message) fill(p *packetType, s sender, o *Outgoing, deadline clock.Mono
 	}
 }
 
-func (m *message) isControl() bool { return m.kind >= msgControl }
+func (m *message) isControl() bool { return m.kind == msgControl }
 
 func (m *message) fromSession() bool {
 	return m.kind == msgSessionSend || m.kind == msgSessionRequest
@@ -134,11 +133,10 @@ type arrival struct {
 	session bindingKey
 }
 
-// sender is where a message came from, and the way back.
+// sender is where a message came from and the way back, and in the room that this leaves
+// the codec and the lengths of the message.
 type sender struct {
-	kind messageKind
-	// codec and the lengths of what is inline are the message's. They are here since
-	// there is room.
+	kind                    messageKind
 	codec, metaLen, dataLen uint8
 	paid                    uint32    // bytes of the link's credit
 	link                    *linkConn // nil: this node

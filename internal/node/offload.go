@@ -51,6 +51,10 @@ func (n *Node) Do(ctx context.Context, w Work, f func(context.Context) error) (e
 			return
 		}
 		defer n.workers[w].leave()
+		if gone := fenced(ctx); gone != nil {
+			err = gone.of(opWork, "")
+			return
+		}
 		err = f(ctx)
 	})
 	if refused != nil {

@@ -85,6 +85,9 @@ func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
 		return err
 	}
 	w, err := n.wayTo(ctx, opSend, to)
+	if err == nil {
+		err = fenced(ctx) // the Store may have been asked
+	}
 	switch {
 	case err != nil:
 		return err
@@ -153,6 +156,9 @@ func (n *Node) requestYielding(ctx context.Context, to *Target, o *Outgoing, dea
 
 func (n *Node) requestTo(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
 	w, err := n.wayTo(ctx, opRequest, to)
+	if err == nil {
+		err = fenced(ctx) // the Store may have been asked
+	}
 	if err != nil {
 		return result{err: err}
 	}

@@ -49,7 +49,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 		return true
 	})
 	half, cancel := halfOf(ctx)
-	n.lastTurns(half) // after which the Actors' Spots know whose clients are gone
+	n.lastTurns(half) // after which each Actor has the end of its binding in its queue
 	cancel()
 	n.drainActors(ctx)
 	errs = append(errs, n.closeSpots(ctx))
