@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -221,4 +222,23 @@ func TestAJoinThatNobodyDecidesFails(t *testing.T) {
 	barrier(t, a)
 	w.ended(j, JoinFailed, errkind.NotConfigured)
 	w.is("1")
+}
+
+// A shutdown ends a Join that stands, so that its Actor can be ended in order.
+func TestAShutdownDoesNotWaitForJoins(t *testing.T) {
+	w := newJoins(t)
+	w.store.remove = func(store.Fence) (store.Change, error) { return store.Change{Reason: store.Applied}, nil }
+	a := w.actor("ada")
+	w.tell(a, register(Join{Spot: "x", Timeout: time.Hour}))
+	j := w.standing()
+	w.note(a, '1')
+	w.node.stopping.Store(true)
+	w.node.failJoins()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := w.node.removeActors(ctx); err != nil {
+		t.Error(err)
+	}
+	w.ended(j, JoinFailed, errkind.ShuttingDown)
+	w.is("J1")
 }

@@ -341,3 +341,26 @@ func TestAHandlerThatHasGivenUpItsGateRegistersNoJoin(t *testing.T) {
 	w.none()
 	w.is("rJrJ")
 }
+
+// Once a caller has the reply, nothing that it sends to who joins runs before the Join.
+// req: JN-17
+func TestABarrierIsThereBeforeTheReplyIs(t *testing.T) {
+	w := newJoins(t)
+	a := w.actor("ada")
+	room := w.room(false, a)
+	corr, full := w.node.local.add(completeFunc(func(r result) {
+		r.owner.Free()
+		w.note(a, '1') // the caller's next message, before anything else happens
+		w.heldAll(1)
+	}), 0)
+	if full != nil {
+		t.Fatal(full)
+	}
+	do := w.number(func(c *Call) (Reply, error) {
+		return Reply{}, c.Registration().Defer(Join{Actor: "ada", Spot: "x"})
+	})
+	w.push(room, sender{kind: msgRequest, corr: corr}, &Outgoing{Name: "do", Payload: do})
+	w.standing().Accept()
+	barrier(t, a)
+	w.is("J1")
+}

@@ -2,14 +2,13 @@ package node
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/store"
 )
@@ -134,88 +133,28 @@ func TestWhatIsHeldBehindAMembershipRunsUnderTheNewGate(t *testing.T) {
 	}
 }
 
-func TestPlacesOfWorkComeBackHoweverItEnds(t *testing.T) {
+// A lost client that is noticed while the node may not act is told of afterwards.
+// req: MB-04
+func TestADisconnectInALapseIsToldAfterwards(t *testing.T) {
 	w := newJoins(t)
 	a := w.actor("ada")
-	room := w.room(true, a)
-	ends := []func(){func() { panic("boom") }, func() { runtime.Goexit() }, func() {}}
-	for _, c := range []*objectCell{a, room} {
-		for _, work := range []Work{CPU, IO} {
-			for i, end := range ends {
-				for _, yields := range []bool{false, true} {
-					answer := await(t, "the answer", w.ask(c, func(c *Call) (Reply, error) {
-						ctx := context.Context(c)
-						if yields {
-							ctx = c.Yielding()
-						}
-						return Reply{}, w.node.Do(ctx, work, func(context.Context) error { end(); return nil })
-					}))
-					if (answer.err == nil) != (i == 2) {
-						t.Errorf("end %d: %v", i, answer.err)
-					}
-				}
-			}
-		}
+	w.node.entry.typ.OnDisconnectActor = func(_ *Call, _ any, ref ActorRef) error {
+		w.notes.add(ref.ID[0])
+		return nil
 	}
-	until(t, "all is over", w.node.Idle)
-	for _, l := range w.node.workers {
-		if l.inside.Load() != 0 || len(l.slots) != 0 {
-			t.Errorf("%d places are taken, %d inside", len(l.slots), l.inside.Load())
-		}
-	}
-}
-
-// A shutdown ends a Join that stands, so that its Actor can be ended in order.
-func TestAShutdownDoesNotWaitForJoins(t *testing.T) {
-	w := newJoins(t)
-	w.store.remove = func(store.Fence) (store.Change, error) { return store.Change{Reason: store.Applied}, nil }
-	a := w.actor("ada")
-	w.tell(a, register(Join{Spot: "x", Timeout: time.Hour}))
-	j := w.standing()
-	w.note(a, '1')
-	w.node.stopping.Store(true)
-	w.node.failJoins()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := w.node.removeActors(ctx); err != nil {
-		t.Error(err)
-	}
-	w.ended(j, JoinFailed, errkind.ShuttingDown)
-	w.is("J1")
-}
-
-// Once a caller has the reply, nothing that it sends to who joins runs before the Join.
-// req: JN-17
-func TestABarrierIsThereBeforeTheReplyIs(t *testing.T) {
-	w := newJoins(t)
-	a := w.actor("ada")
-	room := w.room(false, a)
-	corr, full := w.node.local.add(completeFunc(func(r result) {
-		r.owner.Free()
-		w.note(a, '1') // the caller's next message, before anything else happens
-		w.heldAll(1)
-	}), 0)
-	if full != nil {
-		t.Fatal(full)
-	}
-	do := w.number(func(c *Call) (Reply, error) {
-		return Reply{}, c.Registration().Defer(Join{Actor: "ada", Spot: "x"})
-	})
-	w.push(room, sender{kind: msgRequest, corr: corr}, &Outgoing{Name: "do", Payload: do})
-	w.standing().Accept()
+	key := bindingKey{session: 7, gen: 1}
+	a.ended(func(*turn) { a.bind(binding{key: key}) })
+	w.node.admitUntil.Store(0)
+	a.ended(func(turn *turn) { turn.unregister(key) })
 	barrier(t, a)
-	w.is("J1")
-}
-
-// The error of a nested request says whom it concerned.
-func TestANestedFailureNamesItsObject(t *testing.T) {
-	inner := fail(errkind.NotFound, opRequest, "nobody", "there is no object with that id")
-	got := asError(inner).of(opRequest, "ada")
-	if want := `zlnode: request "ada": NotFound: request "nobody": there is no object with that id`; got.Error() != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	own := Errorf(errkind.Rejected, "the room is full").of(opRequest, "room")
-	if got := asError(own); got.Text != "the room is full" || !errors.Is(got, errkind.Rejected) {
-		t.Errorf("an application's own text became %q", got.Text)
+	barrier(t, w.node.entry)
+	w.is("")
+	w.node.admitUntil.Store(int64(clock.Never))
+	w.node.late.run()
+	w.node.late.run()
+	barrier(t, w.node.entry)
+	w.is("a")
+	if n := w.node.disconnects.Load(); n != 0 {
+		t.Errorf("%d notices wait", n)
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -62,5 +63,36 @@ func TestNobodyIsBoundWhileTooManyLostClientsWait(t *testing.T) {
 	n.disconnects.Store(0)
 	if err := (&turn{node: n, cell: c}).register(&c.ref, binding{key: bindingKey{session: 1, gen: 1}}); err != nil || !c.binding.stands() {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestPlacesOfWorkComeBackHoweverItEnds(t *testing.T) {
+	w := newJoins(t)
+	a := w.actor("ada")
+	room := w.room(true, a)
+	ends := []func(){func() { panic("boom") }, func() { runtime.Goexit() }, func() {}}
+	for _, c := range []*objectCell{a, room} {
+		for _, work := range []Work{CPU, IO} {
+			for i, end := range ends {
+				for _, yields := range []bool{false, true} {
+					answer := await(t, "the answer", w.ask(c, func(c *Call) (Reply, error) {
+						ctx := context.Context(c)
+						if yields {
+							ctx = c.Yielding()
+						}
+						return Reply{}, w.node.Do(ctx, work, func(context.Context) error { end(); return nil })
+					}))
+					if (answer.err == nil) != (i == 2) {
+						t.Errorf("end %d: %v", i, answer.err)
+					}
+				}
+			}
+		}
+	}
+	until(t, "all is over", w.node.Idle)
+	for _, l := range w.node.workers {
+		if l.inside.Load() != 0 || len(l.slots) != 0 {
+			t.Errorf("%d places are taken, %d inside", len(l.slots), l.inside.Load())
+		}
 	}
 }

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/store"
 )
 
 // silent is an error that cannot say what it is.
@@ -68,4 +70,19 @@ func TestNoMessageOfARowRunsPastTheLease(t *testing.T) {
 	if ran != 1 {
 		t.Errorf("%d turns ran, want the one in which the lease ended", ran)
 	}
+}
+
+func TestAYieldingContextIsOfOneTurn(t *testing.T) {
+	w := newJoins(t)
+	spot := w.object(store.InstanceSpot, "dungeon", false)
+	kept := make(chan context.Context, 1)
+	w.run(spot, func(c *Call) error { kept <- c.Yielding(); return nil })
+	ctx := <-kept
+	w.run(spot, func(c *Call) error { // which may have the same Call
+		err := w.node.Do(ctx, IO, func(context.Context) error { t.Error("it ran"); return nil })
+		if !errors.Is(err, errkind.InvalidOperation) {
+			t.Errorf("a context of an earlier turn: %v", err)
+		}
+		return nil
+	})
 }
