@@ -67,17 +67,25 @@ func (w *world) createAt(n *zlnode.Node, rid string) zlnode.ActorRef {
 	panic("unreachable")
 }
 
+// besideAVictim starts an object server in a process of its own, another one and a client,
+// all with a short lease.
+func (w *world) besideAVictim() (victim *child, server, client *zlnode.Node) {
+	w.t.Helper()
+	victim = w.child(shortLease(zlnode.Config{RID: "a-victim", Role: zlnode.RoleServer}))
+	server = w.start(shortLease(zlnode.Config{RID: "b", Role: zlnode.RoleServer}), counterApp())
+	client = w.start(shortLease(zlnode.Config{RID: "c", Role: zlnode.RoleClient}), counterApp())
+	w.linked(client, 2)
+	w.linked(server, 1)
+	return victim, server, client
+}
+
 // An Actor whose node is killed is Unavailable: for those who were waiting, at
 // once afterwards, and after the lease has ended; nobody takes it over and its
 // row is left alone.
 // req: FO-10 FO-02
 func TestADeadOwnersActorIsUnavailable(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
-		victim := w.child(shortLease(zlnode.Config{RID: "a-victim", Role: zlnode.RoleServer}))
-		b := w.start(shortLease(zlnode.Config{RID: "b", Role: zlnode.RoleServer}), counterApp())
-		c := w.start(shortLease(zlnode.Config{RID: "c", Role: zlnode.RoleClient}), counterApp())
-		w.linked(c, 2)
-		w.linked(b, 1)
+		victim, b, c := w.besideAVictim()
 		ref := w.createAt(c, "a-victim")
 		other := w.createAt(c, "b")
 		actor := c.Actor(ref.ID)

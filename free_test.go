@@ -10,11 +10,7 @@ import (
 // req: FO-10
 func TestADeadOwnersActorIsFreedByItsExactRef(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
-		victim := w.child(shortLease(zlnode.Config{RID: "a-victim", Role: zlnode.RoleServer}))
-		b := w.start(shortLease(zlnode.Config{RID: "b", Role: zlnode.RoleServer}), counterApp())
-		c := w.start(shortLease(zlnode.Config{RID: "c", Role: zlnode.RoleClient}), counterApp())
-		w.linked(c, 2)
-		w.linked(b, 1)
+		victim, b, c := w.besideAVictim()
 		ref := w.createAt(c, "a-victim")
 		if _, err := zlnode.Request[int](w.ctx, c.Actor(ref.ID), "add", 7); err != nil {
 			t.Fatal(err)

@@ -38,8 +38,8 @@ type Claim[T any] struct {
 func (c *Claim[T]) Number() uint64 { return c.number }
 
 // Now returns the present to 33 microseconds (if the processor has 1 GHz at least), also
-// if the process was paused until now.
-// It is made for each turn to ask: most often it looks at a count and not at the clock.
+// if the process was paused until now. It is made for each turn to ask: most often it
+// looks at a count and not at the clock.
 func (c *Claim[T]) Now() clock.Mono {
 	w := c.held()
 	if clock.Ticks()-w.ticks >= clock.Near || !clock.Steady {
@@ -72,7 +72,8 @@ func (c *Claim[T]) Unread(v *T, k Kept) {
 
 // Local returns a place for one value that stays with the worker from turn to turn: for
 // what is costly to make and used in one turn at a time. A turn that takes the value
-// leaves nil while it uses it, as it may end its goroutine, and puts it back through the same pointer.
+// leaves nil while it uses it, as it may end its goroutine, and puts it back through the
+// same pointer.
 func (c *Claim[T]) Local() *any { return &c.held().local }
 
 // Become makes next the consumer from the next message on; its Begin is called

@@ -15,9 +15,10 @@ type Slot[T any] struct {
 	V T
 }
 
-// chainNodes is the most nodes of a chain, and what is allocated at once: 7 KiB
-// for messages of 40 bytes, 32 KiB for those of a node. With 32, BenchmarkPushConsume took up to a tenth
-// longer where all messages cross from one core to another; 256 gained nothing.
+// chainNodes is the most nodes of a chain, and what is allocated at once: 7 KiB for
+// messages of 40 bytes, 32 KiB for those of a node. With 32 of them, BenchmarkPushConsume
+// took up to a tenth longer where all messages cross from one core to another; 256 gained
+// nothing.
 const chainNodes = 128
 
 // nodes is the store of free nodes for the mailboxes of one message type.

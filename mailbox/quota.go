@@ -4,9 +4,9 @@ import "sync/atomic"
 
 // quota bounds what all mailboxes of a pool have queued together. A mailbox takes of it in
 // grants, when what it has queued goes over floor: as much again as it has, up to grant at
-// once. What is not used goes back at the end of each claim. So mailboxes that have little queued never meet here, and their producers share
-// no memory. floor is about what an idle object costs, so what it leaves uncounted is
-// bounded like the objects.
+// once. What is not used goes back at the end of each claim. So mailboxes that have little
+// queued never meet here, and their producers share no memory. floor is a few times what
+// an idle object costs, so what it leaves uncounted is bounded like the objects.
 type quota struct {
 	max  int64
 	used atomic.Int64

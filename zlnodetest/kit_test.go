@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -72,6 +73,7 @@ func newWorld() *world {
 		return zlnode.Request[string](c, c.Node().Actor(id), "name", struct{}{})
 	})
 	zlnode.OnRequest(p, "name", func(c *zlnode.ActorCall, _ *player, _ struct{}) (string, error) { return c.Actor().ID(), nil })
+	zlnode.OnRequest(p, "where", func(c *zlnode.ActorCall, _ *player, _ struct{}) (string, error) { return c.Actor().SpotID(), nil })
 	zlnode.OnRequest(p, "work", func(c *zlnode.ActorCall, _ *player, yields bool) (string, error) {
 		ctx := context.Context(c)
 		if yields {
@@ -203,6 +205,20 @@ func TestASpotWideRoomAndItsMembersRunOneAtATime(t *testing.T) {
 	}
 }
 
+func TestAnActorKnowsTheSpotThatItIsIn(t *testing.T) {
+	kit := zlnodetest.Start(t, newWorld().app)
+	kit.Spot("r", "wide")
+	kit.Actor("a", "player", nil)
+	entry := request[string](t, kit.Node.Actor("a"), "where", struct{}{})
+	if !strings.Contains(entry, "-entry-") {
+		t.Errorf("it begins in %q", entry)
+	}
+	kit.Join("a", "r")
+	if spot := request[string](t, kit.Node.Actor("a"), "where", struct{}{}); spot != "r" {
+		t.Errorf("it is in %q, not in the room", spot)
+	}
+}
+
 // req: MB-02
 func TestMembersOfAPerActorRoomRunAtTheSameTime(t *testing.T) {
 	w := newWorld()
@@ -248,7 +264,10 @@ func TestAYieldLetsTheRoomGoOnButNotTheActor(t *testing.T) {
 	works.Go(func() { request[string](t, kit.Node.Actor("a"), "name", struct{}{}) }) // behind it
 	request[string](t, kit.Node.Actor("b"), "name", struct{}{})
 	request[[]string](t, kit.Node.Spot("r"), "notes", struct{}{})
-	kit.Node.Stats()
+	kit.Advance(time.Second) // the room's timer runs meanwhile, and so does what waits for its end
+	if notes := request[[]string](t, kit.Node.Spot("r"), "notes", struct{}{}); !slices.Contains(notes, "beat") {
+		t.Errorf("the room's timer had no turn: %v", notes)
+	}
 	before := kit.Turns()
 	close(w.gate)
 	works.Wait()

@@ -36,12 +36,7 @@ func TestAJoinFailsAtItsDeadlineWhileItsBarrierStands(t *testing.T) {
 	w := newJoins(t)
 	a := w.actor("ada")
 	w.node.cfg.OnJoin = func(j *PendingJoin) { <-j.Done() } // whatever it does
-	var j *PendingJoin
-	w.tell(a, func(c *Call) error {
-		err := c.Registration().Defer(Join{Spot: "x", Timeout: 100 * time.Millisecond})
-		j = a.joining.Load()
-		return err
-	})
+	j := w.registered(a, Join{Spot: "x", Timeout: 100 * time.Millisecond})
 	w.note(a, '1')
 	barrier(t, a)
 	w.ended(j, JoinFailed, errkind.DeadlineExceeded)
@@ -212,12 +207,7 @@ func TestAJoinThatNobodyDecidesFails(t *testing.T) {
 	w := newJoins(t)
 	w.node.cfg.OnJoin = nil
 	a := w.actor("ada")
-	var j *PendingJoin
-	w.run(a, func(c *Call) error {
-		err := c.Registration().Defer(toRoom7)
-		j = a.joining.Load()
-		return err
-	})
+	j := w.registered(a, toRoom7)
 	w.note(a, '1')
 	barrier(t, a)
 	w.ended(j, JoinFailed, errkind.NotConfigured)

@@ -43,6 +43,7 @@ func TestAConfigurationIsCheckedBeforeAnythingIsOpened(t *testing.T) {
 		"wildcard":       {func(c *Config) { c.Listen = ":7000" }, errkind.NotConfigured, "Advertise"},
 		"weight":         {func(c *Config) { c.Weight = 10_001 }, errkind.InvalidOperation, "10001"},
 		"negative limit": {func(c *Config) { c.MaxActors = -1 }, errkind.InvalidOperation, "-1"},
+		"queues":         {func(c *Config) { c.QueueBytes = queueBytesMin - 1 }, errkind.InvalidOperation, "QueueBytes"},
 		"lease":          {func(c *Config) { c.Lease.Margin = c.Lease.TTL }, errkind.InvalidOperation, "lease"},
 		"hold":           {func(c *Config) { c.Lease.Hold = c.Lease.TTL - 1 }, errkind.InvalidOperation, "recovery hold"},
 		"bad address":    {func(c *Config) { c.Listen = "nowhere" }, errkind.InvalidOperation, "nowhere"},

@@ -143,6 +143,18 @@ func (w *joins) ask(c *objectCell, f func(*Call) (Reply, error)) <-chan result {
 	return answer
 }
 
+// registered has a handler of the Actor register the Join, which it returns.
+func (w *joins) registered(a *objectCell, to Join) *PendingJoin {
+	w.Helper()
+	var j *PendingJoin
+	w.run(a, func(c *Call) error {
+		err := c.Registration().Defer(to)
+		j = a.joining.Load()
+		return err
+	})
+	return j
+}
+
 // standing returns the next Join whose barrier stands.
 func (w *joins) standing() *PendingJoin { w.Helper(); return await(w.T, "a barrier", w.stood) }
 

@@ -135,7 +135,8 @@ func (n *Node) leaseLost() {
 func (n *Node) lifecycle() store.LeaseGen { return store.LeaseGen(n.id.Lifecycle) }
 
 // mayAct reports whether this process may act on objects now: its lease, less
-// the margin, has not run out, and no new epoch of the Store forbids it. A node without a Store owns nothing and may act.
+// the margin, has not run out, and no new epoch of the Store forbids it. A node without a
+// Store owns nothing and may act.
 func (n *Node) mayAct(now clock.Mono) bool {
 	return n.store == nil || now < clock.Mono(n.admitUntil.Load())
 }
