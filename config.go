@@ -102,6 +102,13 @@ type Config struct {
 	// least 1 MiB; default 256 MiB. With all of it in use messages are refused as those
 	// for a full queue are.
 	QueueBytes int64
+	// ObjectQueueMessages and ObjectQueueBytes bound what one object has queued, counted as
+	// above; a message that finds no room is refused with CapacityExceeded, from another
+	// node with Unavailable. More takes bursts, less tells senders of a slow object earlier.
+	// Messages: up to 1,048,576, default 4,096. Bytes: from the largest message (1 MiB and a
+	// little) on, default 4 MiB.
+	ObjectQueueMessages int
+	ObjectQueueBytes    int64
 
 	// LeaseRenew, LeaseTimeout, LeaseTTL and LeaseMargin keep the owner lease:
 	// the time between renewals (5 s), of one renewal (3 s), of the lease (15 s),
@@ -152,7 +159,8 @@ func (c Config) internal() node.Config {
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace,
-		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops, QueueBytes: c.QueueBytes,
+		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
+		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,
 	}

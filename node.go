@@ -199,15 +199,20 @@ func (a Addr) With(meta session.Metadata) Addr {
 	return a
 }
 
-// outgoing makes the message.
-func (a *Addr) outgoing(as Codec, packet string, payload []byte) (node.Outgoing, error) {
-	if !a.meta.Valid() {
-		return node.Outgoing{}, &node.Error{
-			Kind: InvalidOperation, Op: "message", Object: a.to.ID,
-			Text: "the metadata is not what session.NewMetadata makes, of up to 1,024 bytes",
-		}
+// check refuses metadata that is none.
+func (a *Addr) check() error {
+	if a.meta.Valid() {
+		return nil
 	}
-	return node.Outgoing{Name: packet, Codec: uint8(as), Metadata: a.meta, Payload: payload}, nil
+	return &node.Error{
+		Kind: InvalidOperation, Op: "message", Object: a.to.ID,
+		Text: "the metadata is not what session.NewMetadata makes, of up to 1,024 bytes",
+	}
+}
+
+// outgoing makes the message.
+func (a *Addr) outgoing(as Codec, packet string, payload []byte) node.Outgoing {
+	return node.Outgoing{Name: packet, Codec: uint8(as), Metadata: a.meta, Payload: payload}
 }
 
 // ID returns the id.
@@ -229,10 +234,10 @@ func Send[M any](ctx context.Context, to Addr, packet string, m M) error {
 	if err != nil {
 		return err
 	}
-	o, err := to.outgoing(to.as, packet, b)
-	if err != nil {
+	if err := to.check(); err != nil {
 		return err
 	}
+	o := to.outgoing(to.as, packet, b)
 	return to.node.Send(ctx, &to.to, &o)
 }
 
@@ -250,10 +255,10 @@ func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, err
 	if err != nil {
 		return r, err
 	}
-	o, err := to.outgoing(to.as, packet, b)
-	if err != nil {
+	if err := to.check(); err != nil {
 		return r, err
 	}
+	o := to.outgoing(to.as, packet, b)
 	in, err := to.node.Request(ctx, &to.to, &o)
 	if err != nil {
 		return r, err
@@ -264,20 +269,20 @@ func Request[R, Q any](ctx context.Context, to Addr, packet string, q Q) (R, err
 
 // SendRaw is Send with bytes, which are copied.
 func (a Addr) SendRaw(ctx context.Context, packet string, payload []byte) error {
-	o, err := a.outgoing(Raw, packet, payload)
-	if err != nil {
+	if err := a.check(); err != nil {
 		return err
 	}
+	o := a.outgoing(Raw, packet, payload)
 	return a.node.Send(ctx, &a.to, &o)
 }
 
 // RequestRaw is Request with bytes, which are copied. The reply's payload is
 // valid until Release is called on it.
 func (a Addr) RequestRaw(ctx context.Context, packet string, payload []byte) (Reply, error) {
-	o, err := a.outgoing(Raw, packet, payload)
-	if err != nil {
+	if err := a.check(); err != nil {
 		return Reply{}, err
 	}
+	o := a.outgoing(Raw, packet, payload)
 	in, err := a.node.Request(ctx, &a.to, &o)
 	if err != nil {
 		return Reply{}, err

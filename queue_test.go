@@ -56,3 +56,39 @@ func TestTheQueuesOfANodeShareABudget(t *testing.T) {
 		}
 	})
 }
+
+// The queue of one object has the room that is configured, in messages and in bytes.
+func TestTheQueueOfAnObjectHasItsBudget(t *testing.T) {
+	const payload, messages = 100_000, 20
+	for name, c := range map[string]zlnode.Config{
+		"messages": {ObjectQueueMessages: messages + 1}, // one of them has its turn
+		"bytes":    {ObjectQueueBytes: (messages + 1) * payload},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachStore(t, func(t *testing.T, w *world) {
+				g := newGate()
+				c.RID, c.Role = "s", zlnode.RoleServer
+				n := w.start(c, recorderApp(g))
+				if _, err := n.CreateActor(w.ctx, zlnode.CreateActor{ID: "a", Type: "recorder"}); err != nil {
+					t.Fatal(err)
+				}
+				ended := g.stop(t, w, n.Actor("a"))
+				accepted, err := 0, error(nil)
+				for {
+					if err = n.Actor("a").SendRaw(w.ctx, "unknown", make([]byte, payload)); err != nil {
+						break
+					}
+					accepted++
+				}
+				wantKind(t, err, zlnode.CapacityExceeded)
+				if accepted != messages {
+					t.Errorf("accepted %d, with room for %d", accepted, messages)
+				}
+				close(g.open)
+				if err := receive(t, ended); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -67,8 +67,8 @@
 // # What it costs
 //
 // A push and its turn allocate nothing in the steady state: queue nodes are
-// pooled, and used ones go back to the producers in chains. An idle mailbox is 192
-// bytes and no more. A worker that finds nothing looks about a microsecond longer
-// and then parks; an idle pool uses no processor time. For figures run the
-// benchmarks: what costs is cache lines that pass between cores.
+// pooled in blocks of 16 KiB or less, in which they are used in the order in which they
+// lie. An idle mailbox is 192 bytes and no more. A worker that finds nothing looks about a
+// microsecond longer and then parks; an idle pool uses no processor time. For figures run
+// the benchmarks: what costs is cache lines that pass between cores.
 package mailbox

@@ -1,8 +1,11 @@
 package mailbox
 
 import (
+	"math/bits"
 	"reflect"
 	"sync"
+	"sync/atomic"
+	"unsafe"
 )
 
 // Slot is the place of one message in a queue. Its producer owns it until it is pushed,
@@ -13,27 +16,54 @@ type Slot[T any] struct {
 	// V is the message. The producer writes it before Enqueue. It is as the consumer
 	// of an earlier message has left it; see Consumer.
 	V T
-}
 
-// chainNodes is the most nodes of a chain, and what is allocated at once: 7 KiB for
-// messages of 40 bytes, 32 KiB for those of a node. With 32 of them, BenchmarkPushConsume
-// took up to a tenth longer where all messages cross from one core to another; 256 gained
-// nothing.
-const chainNodes = 128
+	home *block[T]
+	bit  uint64 // in home.free
+}
 
 // nodes is the store of free nodes for the mailboxes of one message type.
 //
-// Consumers free what producers allocate, often on another core, where a
-// sync.Pool is slow: each Get would have to steal from the other core's part. So
-// what the pool holds is chains of up to chainNodes nodes, linked by next. A
-// producer takes a chain, keeps the first node and puts the rest back into its own
-// core's part; a consumer puts in what it has used as one chain.
+// Consumers free what producers allocate, often on another core, and then each node's
+// cache lines pass from core to core. Processors fetch lines ahead if they are asked for
+// in the order in which they lie, and that is worth a lot: messages whose nodes lie
+// anywhere took twice as long. So nodes come in blocks that lie in one piece. A producer
+// takes a block, uses up its free nodes in order, and only then goes on to another;
+// consumers give nodes back to the block they are of.
 //
 // Free nodes belong to the collector in the end. So they need no bound; those in
-// use are bounded by the mailboxes' limits.
+// use are bounded by the mailboxes' limits, and a block that waits for its nodes has
+// more of them in use than free.
 type nodes[T any] struct {
-	chains sync.Pool
-	idle   Slot[T] // stands for the state idle in inbox; never queued
+	blocks sync.Pool // of *block[T] that are listed, except those that producers hold
+	idle   Slot[T]   // stands for the state idle in inbox; never queued
+}
+
+// block is some nodes that lie in one piece, and which of them are free.
+//
+// It is listed while producers can get it: from the release of a node that makes half
+// of its nodes free, until a producer has used up its share and does not find as many.
+type block[T any] struct {
+	free  atomic.Uint64 // bits of free nodes that no producer holds, and listed
+	have  uint64        // those of the producer that holds the block
+	nodes []Slot[T]
+	_     [24]byte // no cache line is that of two blocks
+}
+
+const (
+	// blockBytes is about the size of a block, that of a page, since processors do not
+	// fetch ahead beyond its end.
+	blockBytes = 16 << 10
+	// slabBlocks is how many blocks are allocated at once.
+	slabBlocks = 8
+
+	maxBlockNodes        = 63
+	minBlockNodes        = 8
+	listed        uint64 = 1 << 63
+)
+
+// blockNodes returns how many nodes a block has.
+func blockNodes[T any]() int {
+	return min(max(blockBytes/int(unsafe.Sizeof(Slot[T]{})), minBlockNodes), maxBlockNodes)
 }
 
 // nodesOf returns p's store of nodes for T.
@@ -48,50 +78,85 @@ func nodesOf[T any](p *Pool) *nodes[T] {
 
 // get returns a node, with a message as a consumer left it. Safe for concurrent use.
 func (s *nodes[T]) get() *Slot[T] {
-	n, _ := s.chains.Get().(*Slot[T])
-	if n == nil {
-		n = newChain[T]()
+	b, _ := s.blocks.Get().(*block[T])
+	if b == nil {
+		b = s.grow()
 	}
-	if rest := n.next; rest != nil {
-		rest.cost = 0 // brings its cache line here before it is wanted
-		s.chains.Put(rest)
+	if b.have == 0 {
+		b.have = b.free.Swap(listed) &^ listed
+	}
+	n := &b.nodes[bits.TrailingZeros64(b.have)]
+	if b.have &= b.have - 1; b.have != 0 || b.stays() {
+		s.blocks.Put(b)
 	}
 	return n
 }
 
-func newChain[T any]() *Slot[T] {
-	slab := new([chainNodes]Slot[T])
-	for i := range chainNodes - 1 {
-		slab[i].next = &slab[i+1]
+// grow makes blocks and returns one of them, as get takes it.
+func (s *nodes[T]) grow() *block[T] {
+	size := blockNodes[T]()
+	slab := make([]Slot[T], slabBlocks*size)
+	blocks := new([slabBlocks]block[T])
+	for i := range blocks {
+		b := &blocks[i]
+		b.nodes = slab[i*size:][:size:size]
+		b.have = 1<<size - 1
+		b.free.Store(listed)
+		for j := range b.nodes {
+			b.nodes[j].home, b.nodes[j].bit = b, 1<<j
+		}
+		if i > 0 {
+			s.blocks.Put(b)
+		}
 	}
-	return &slab[0]
+	return &blocks[0]
 }
 
-// spent collects used nodes into a chain. One worker uses it, while it holds a claim.
+// many reports whether so many of b's nodes are free that producers should have it.
+func (b *block[T]) many(free uint64) bool { return 2*bits.OnesCount64(free&^listed) >= len(b.nodes) }
+
+// stays takes b from the list, unless many of its nodes are free. The producer that holds
+// b and has used up its share calls it.
+func (b *block[T]) stays() bool {
+	for {
+		free := b.free.Load()
+		if b.many(free) {
+			return true
+		}
+		if b.free.CompareAndSwap(free, free&^listed) {
+			return false
+		}
+	}
+}
+
+// release gives nodes back that are in use. Safe for concurrent use.
+func (b *block[T]) release(nodes uint64, s *nodes[T]) {
+	free := b.free.Add(nodes) // as they are not in it
+	if free&listed == 0 && b.many(free) && !b.many(free-nodes) {
+		b.free.Add(listed)
+		s.blocks.Put(b)
+	}
+}
+
+// spent collects used nodes. One worker uses it, while it holds a claim.
 type spent[T any] struct {
-	first, last *Slot[T]
-	n           int
+	home  *block[T]
+	nodes uint64
 }
 
 // add takes n.
 func (c *spent[T]) add(n *Slot[T], s *nodes[T]) {
-	if c.first == nil {
-		c.first = n
-	} else {
-		c.last.next = n
-	}
-	c.last = n
-	if c.n++; c.n == chainNodes {
+	if n.home != c.home {
 		c.flush(s)
+		c.home = n.home
 	}
+	c.nodes |= n.bit
 }
 
 // flush gives the collected nodes back.
 func (c *spent[T]) flush(s *nodes[T]) {
-	if c.first == nil {
-		return
+	if c.nodes != 0 {
+		c.home.release(c.nodes, s)
+		c.nodes = 0
 	}
-	c.last.next = nil
-	s.chains.Put(c.first)
-	*c = spent[T]{}
 }

@@ -31,6 +31,8 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		look = pace{turns: w.turns}
 		c    = &m.claim
 		from = w.turns
+		// Copies, since producers write the cache line that these are on.
+		nodes, pool = m.nodes, m.pool
 	)
 	defer func() {
 		if !ended {
@@ -47,7 +49,7 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 			m.fresh = false
 			m.consumer.Begin(c)
 			if w.over { // it has joined another group
-				used.flush(m.nodes)
+				used.flush(nodes)
 				m.back(w)
 				return true
 			}
@@ -62,31 +64,31 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		}
 		n := m.list
 		if n == nil {
-			used.flush(m.nodes)
-			if look.due(w.turns) && m.gate.group == nil && !m.pool.ready.any() {
+			used.flush(nodes)
+			if look.due(w.turns) && m.gate.group == nil && !pool.ready.any() {
 				look.pause()
 			}
 			if m.inbox.head.Load() == nil {
 				m.shrink()
 			}
 			c.w = nil
-			if n = m.inbox.take(&m.nodes.idle); n == nil {
+			if n = m.inbox.take(&nodes.idle); n == nil {
 				return true
 			}
 			c.w = w
 		}
 		m.list = n.next
 		if n.cost == costMarker {
-			used.add(n, m.nodes)
+			used.add(n, nodes)
 			continue
 		}
 		w.turn = n.cost
 		m.consumer.Consume(c, &n.V)
 		m.finish(w.turn)
 		w.turn = 0
-		used.add(n, m.nodes)
+		used.add(n, nodes)
 		if w.turned() || w.turns-from >= share && m.gate.group.othersWait() {
-			used.flush(m.nodes)
+			used.flush(nodes)
 			m.back(w)
 			return true
 		}

@@ -54,7 +54,7 @@ func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held 
 	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
 	c := &objectCell{node: n, typ: t, ref: ref, version: version}
 	c.context.cell = c
-	limits := mailbox.Limits{Messages: actorQueueMessages, Bytes: actorQueueBytes}
+	limits := mailbox.Limits{Messages: n.cfg.ObjectQueueMessages, Bytes: n.cfg.ObjectQueueBytes}
 	if g := n.gateOf(t); g != nil {
 		c.group.Store(g)
 		c.box = mailbox.NewIn[message](g, held, limits)

@@ -163,7 +163,7 @@ func TestWhatIsHeldTakesRoomInTheQueue(t *testing.T) {
 	n, j := bareNode(t), &journal{}
 	held := &hold{}
 	c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
-	for i := range actorQueueMessages {
+	for i := range objectQueueMessages {
 		if err := pushNote(c, byte(i)); err != nil {
 			t.Fatalf("message %d: %v", i, err)
 		}
@@ -173,7 +173,7 @@ func TestWhatIsHeldTakesRoomInTheQueue(t *testing.T) {
 	}
 	c.box.Seal(&release{cell: c, from: held, next: c})
 	barrier(t, c)
-	if len(j.all) != actorQueueMessages || n.counters.dropped.Load() != 0 {
+	if len(j.all) != objectQueueMessages || n.counters.dropped.Load() != 0 {
 		t.Errorf("%d executed, %d dropped", len(j.all), n.counters.dropped.Load())
 	}
 	if err := pushNote(c, 0); err != nil {

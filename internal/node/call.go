@@ -43,7 +43,7 @@ type Call struct {
 	message   *message
 	home      *any          // where it is kept between turns: see mailbox.Claim.Local
 	registers bool          // a handler, while it runs, that may register Joins
-	turn      atomic.Uint64 // tells the turns of a Call that is used again apart
+	turn      atomic.Uint64 // the number of turns that are over, to tell those of a Call that is used again apart
 	// Outer is the public package's view of this value.
 	Outer any
 }
@@ -101,7 +101,6 @@ func (a *objectCell) begin(claim *mailbox.Claim[message], m *message, deadline c
 	*home = nil
 	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, deadline
 	c.message, c.home = m, home
-	c.turn.Add(1)
 	return c
 }
 
@@ -118,7 +117,7 @@ func (c *Call) over() {
 	c.turn.Add(1)
 	c.message, c.home = nil, nil // a later message takes its place
 	if reusable := c.end(); reusable && c.joins == nil {
-		c.turnContext = turnContext{}
+		c.node, c.cell, c.yielded = nil, nil, false // the rest is so, or set by the next turn
 		*home = c
 	}
 }

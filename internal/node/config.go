@@ -45,7 +45,10 @@ type Config struct {
 	Workers int
 	// QueueBytes bounds what the node's mailboxes have queued; 0: 256 MiB.
 	QueueBytes int64
-	Loops      int
+	// ObjectQueueMessages and ObjectQueueBytes bound what one object has queued.
+	ObjectQueueMessages int
+	ObjectQueueBytes    int64
+	Loops               int
 
 	Lease          lease.Config
 	SendTimeout    time.Duration
@@ -107,6 +110,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Namespace == "" {
 		c.Namespace = "default"
+	}
+	if c.ObjectQueueMessages == 0 {
+		c.ObjectQueueMessages = objectQueueMessages
+	}
+	if c.ObjectQueueBytes == 0 {
+		c.ObjectQueueBytes = objectQueueBytes
 	}
 	set := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -175,6 +184,10 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "actor limit %d is not in 0 (none) to 2147483647", c.MaxActors)
 	case c.QueueBytes != 0 && c.QueueBytes < queueBytesMin:
 		return bad(invalid, "queues of %d bytes for the node are less than %d; set QueueBytes to more, or 0 for the default", c.QueueBytes, queueBytesMin)
+	case c.ObjectQueueMessages < 0 || c.ObjectQueueMessages > objectQueueMessagesMax:
+		return bad(invalid, "ObjectQueueMessages %d is not in 1 to %d, nor 0 for the default", c.ObjectQueueMessages, objectQueueMessagesMax)
+	case c.ObjectQueueBytes != 0 && (c.ObjectQueueBytes < objectQueueBytesMin || c.ObjectQueueBytes > objectQueueBytesMax):
+		return bad(invalid, "ObjectQueueBytes %d is not in %d to %d, nor 0 for the default", c.ObjectQueueBytes, objectQueueBytesMin, int64(objectQueueBytesMax))
 	case c.SendTimeout < 0 || c.RequestTimeout < 0 || c.CreateTimeout < 0 || c.StoreFailureGrace < 0:
 		return bad(invalid, "timeouts must not be negative")
 	}

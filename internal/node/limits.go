@@ -40,9 +40,13 @@ const (
 	// the rest is for replies.
 	linkOutBytesMax = 16 << 20
 
-	// actorQueueMessages and actorQueueBytes bound one Actor's queue.
-	actorQueueMessages = 4096
-	actorQueueBytes    = 4 << 20
+	// objectQueueMessages and objectQueueBytes bound one object's queue if nothing is
+	// configured, the others what can be: less would not hold the largest message.
+	objectQueueMessages    = 4096
+	objectQueueMessagesMax = 1 << 20
+	objectQueueBytes       = 4 << 20
+	objectQueueBytesMin    = payloadBytesMax + metadataBytesMax + nameBytesMax + 256
+	objectQueueBytesMax    = 1 << 39
 	// queueBytesMin is the least that a node's queues may hold together: a few objects'
 	// at once.
 	queueBytesMin = 1 << 20

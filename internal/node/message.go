@@ -19,7 +19,7 @@ const (
 
 // inlineBytes is what of a message's metadata and payload is kept in the queue itself.
 // With it a place in the queue has 256 bytes.
-const inlineBytes = 104
+const inlineBytes = 88
 
 // elsewhere is the dataLen of a message whose content is not inline.
 const elsewhere = 255

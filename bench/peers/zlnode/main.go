@@ -53,6 +53,7 @@ func start(app *zlnode.App, storeURL string) *zlnode.Node {
 	n, err := zlnode.Start(ctx, zlnode.Config{
 		Role: zlnode.RoleServer, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0",
 		StoreURL: storeURL, RequestTimeout: timeout, RecoveryHold: -1,
+		ObjectQueueMessages: *fWindow + 1, ObjectQueueBytes: int64(*fWindow+1)*int64(*fSize+512) + 2<<20,
 	}, app)
 	check(err)
 	return n
@@ -70,8 +71,8 @@ func check(err error) {
 	}
 }
 
-// send sends one message. A full queue is waited for: it has room for 4,096 messages,
-// which is less than the window.
+// send sends one message. A full queue is waited for: that of another node's Actor may have
+// less room than the window.
 func send(to zlnode.Addr, packet string, payload []byte) {
 	for {
 		err := to.SendRaw(ctx, packet, payload)
