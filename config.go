@@ -106,7 +106,7 @@ type Config struct {
 	// above; a message that finds no room is refused with CapacityExceeded, from another
 	// node with Unavailable. More takes bursts, less tells senders of a slow object earlier.
 	// Messages: up to 1,048,576, default 4,096. Bytes: from the largest message (1 MiB and a
-	// little) on, default 4 MiB.
+	// little) on, default 1 KiB for each of the messages, at least 4 MiB.
 	ObjectQueueMessages int
 	ObjectQueueBytes    int64
 

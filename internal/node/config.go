@@ -115,7 +115,7 @@ func (c Config) withDefaults() Config {
 		c.ObjectQueueMessages = objectQueueMessages
 	}
 	if c.ObjectQueueBytes == 0 {
-		c.ObjectQueueBytes = objectQueueBytes
+		c.ObjectQueueBytes = max(objectQueueBytes, int64(c.ObjectQueueMessages)*(objectQueueBytes/objectQueueMessages))
 	}
 	set := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -207,23 +208,25 @@ func deadlineAfter(ms uint32) clock.Mono {
 
 // create runs a creation that the peer reserved for this node.
 func (l *linkConn) create(c *wire.ActorCreate) {
-	job := creation{
-		op: store.OperationKey{SourceRID: l.peer.RID, SourceLifecycle: store.LeaseGen(c.SourceLifecycle), Op: c.Op},
-		id: string(c.ID), typ: string(c.Type), objGen: store.ObjectGen(c.ObjGen), version: store.Version(c.StoreVersion),
-		deadline: deadlineAfter(c.DeadlineMS), waits: c.SourceLifecycle == l.peer.Lifecycle,
+	job := creation.Job{
+		Op: store.OperationKey{SourceRID: l.peer.RID, SourceLifecycle: store.LeaseGen(c.SourceLifecycle), Op: c.Op},
+		ID: string(c.ID), Type: string(c.Type), Kind: store.Actor, ObjGen: store.ObjectGen(c.ObjGen), Version: store.Version(c.StoreVersion),
+		Deadline: deadlineAfter(c.DeadlineMS),
 	}
+	waits := c.SourceLifecycle == l.peer.Lifecycle
 	corr := c.Correlation
 	if c.TargetLifecycle != uint64(l.node.lifecycle()) {
 		l.sendError(corr, errNotHere)
 		return
 	}
 	started := l.node.background(func() {
-		terminal, err := l.node.runCreation(job)
+		result, err := l.node.runCreation(job, waits)
 		if err != nil {
 			l.sendError(corr, err)
 			return
 		}
-		l.sendReply(corr, 0, terminal.AppendTo(nil))
+		told := toWireResult(&result)
+		l.sendReply(corr, 0, told.AppendTo(nil))
 	})
 	if started != nil {
 		l.sendError(corr, started)

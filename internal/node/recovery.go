@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
-	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -309,11 +308,8 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 			seen[id] = row.Version
 			continue
 		}
-		job := creation{
-			op: row.Create.Op, id: id, typ: row.Type, objGen: row.ObjectGen, version: row.Version,
-			deadline: clock.Now().Add(time.Until(row.Create.Deadline)), // clocks that differ end it sooner or later
-		}
-		n.tasks.Go(func() { _, _ = n.runCreation(job) }) // how it ends is in the row
+		job := jobOf(&row, clock.Now().Add(time.Until(row.Create.Deadline))) // clocks that differ end it sooner or later
+		n.tasks.Go(func() { _, _ = n.runCreation(job, false) })              // how it ends is in the row
 	}
 	return seen
 }
@@ -351,17 +347,4 @@ func (n *Node) owns(row *store.Authority) bool {
 func (n *Node) knows(id string) bool {
 	_, here := n.actors.Load(id)
 	return here
-}
-
-// cancelDead removes a creation whose target's lease is over, so that the id can be
-// created anew (CR-08, FO-11).
-func (n *Node) cancelDead(ctx context.Context, row *store.Authority) *Error {
-	_, err := n.store.CancelCreation(ctx, row.ID, row.ObjectGen, row.Version)
-	if err != nil && !errors.Is(err, store.ErrUnknown) {
-		return n.storeFailure(ctx, err, row.ID)
-	}
-	if !pause(ctx, createWaitMin) { // whatever it answered, the row is read again
-		return fail(errkind.DeadlineExceeded, opCreate, row.ID, "the creation of a node that died was not cancelled in time")
-	}
-	return nil
 }

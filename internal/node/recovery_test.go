@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/store"
 )
@@ -129,14 +130,20 @@ func TestACreationEndsThoughTheNodeMayNotActBeforeItsRowsAreWritten(t *testing.T
 			}}, nil
 		},
 	})
-	n.admitUntil.Store(0)
-	held := &hold{}
-	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
+	typ := journalType(&journal{})
+	typ.Factory = func(*ObjectContext) (any, error) {
+		n.admitUntil.Store(0)
+		return &journal{}, nil
+	}
+	n.app = &App{Actors: map[string]*ObjectType{"journal": typ}}
+	row := &store.Authority{ID: "x", Kind: store.Actor, Type: "journal", State: store.Creating, ObjectGen: 1, Version: 1, Create: &store.Creation{}}
+	job := jobOf(row, clock.Never)
+	job.Row = row
 	ended := make(chan *Error, 1)
-	go func() {
-		_, err := n.finish(creation{id: "x", objGen: 1, version: 1}, &staged{c, held}, store.Finish{Result: store.Created})
+	n.tasks.Go(func() {
+		_, err := n.runCreation(job, false)
 		ended <- err
-	}()
+	})
 	if err := await(t, "the end", ended); err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +473,7 @@ func TestTheScanForReservationsPassesOverWhatRuns(t *testing.T) {
 			}, true, nil
 		},
 	})
-	job := creation{id: "runs", op: store.OperationKey{Op: newOpID()}}
+	job := creation.Job{ID: "runs", Op: store.OperationKey{Op: newOpID()}}
 	if _, first := n.running.begin(&job); !first {
 		t.Fatal("it runs already")
 	}
