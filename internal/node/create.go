@@ -211,7 +211,7 @@ type search struct {
 // now, see ended; Exists, TypeMismatch or Recovering.
 func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 	for {
-		target, err := s.node.chooseTarget(s.req.Type, s.refused)
+		target, err := s.node.chooseTarget(typeKey{store.Actor, s.req.Type}, s.refused)
 		if err != nil {
 			if s.full {
 				return store.Change{}, fail(errkind.CapacityExceeded, opCreate, s.req.ID, "every node that hosts type %q is full", s.req.Type)
@@ -288,7 +288,7 @@ func (s *search) ended(ctx context.Context, change *store.Change) (_ CreateResul
 // runAt has the reservation's target run the creation and waits for its end.
 func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authority) (CreateResult, *Error) {
 	job := creation{
-		op: row.Create.Op, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version,
+		op: row.Create.Op, kind: row.Kind, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version,
 		deadline: deadlineOf(ctx), waits: true,
 	}
 	var terminal wire.CreateResult
@@ -346,7 +346,7 @@ func (n *Node) runHere(ctx context.Context, job creation) (wire.CreateResult, *E
 // runs or is over already, that changes nothing.
 func (n *Node) nudge(ctx context.Context, row *store.Authority) {
 	job := creation{
-		op: row.Create.Op, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version, deadline: deadlineOf(ctx),
+		op: row.Create.Op, kind: row.Kind, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version, deadline: deadlineOf(ctx),
 	}
 	if n.owns(row) {
 		n.tasks.Go(func() { _, _ = n.runCreation(job) }) // how it ends is read from the row
@@ -419,16 +419,16 @@ func cloneResult(r wire.CreateResult) wire.CreateResult {
 
 // chooseTarget picks a node for a stable type: of those that may host it, have
 // room, and are this node or linked to it, by smooth weighted round robin.
-func (n *Node) chooseTarget(stableType string, refused map[string]bool) (store.Descriptor, *Error) {
+func (n *Node) chooseTarget(typ typeKey, refused map[string]bool) (store.Descriptor, *Error) {
 	var candidates []store.Descriptor
 	hosts, full := 0, 0
 	for _, d := range n.mesh.nodes() {
-		if !mayHost(&d, n.cfg.Mesh, stableType) || refused[d.RID] {
+		if !mayHost(&d, n.cfg.Mesh, typ) || refused[d.RID] {
 			continue
 		}
 		hosts++
 		switch {
-		case !hasRoom(&d):
+		case !hasRoom(&d, typ.kind):
 			full++
 		case d.RID == n.cfg.RID || n.links.to(d.RID, uint64(d.Lifecycle)) != nil:
 			candidates = append(candidates, d)
@@ -436,22 +436,22 @@ func (n *Node) chooseTarget(stableType string, refused map[string]bool) (store.D
 	}
 	n.choosers.mu.Lock()
 	defer n.choosers.mu.Unlock()
-	c := n.choosers.byType[stableType]
+	c := n.choosers.byType[typ]
 	if c == nil {
 		c = &chooser{}
-		n.choosers.byType[stableType] = c
+		n.choosers.byType[typ] = c
 	}
 	if i := c.choose(candidates); i >= 0 {
 		return candidates[i], nil
 	}
-	delete(n.choosers.byType, stableType)
+	delete(n.choosers.byType, typ)
 	switch {
 	case hosts == 0:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", stableType)
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", typ.name)
 	case full == hosts:
-		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", stableType)
+		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", typ.name)
 	default:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", stableType)
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", typ.name)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // creation is one reserved creation as its target is told of it.
 type creation struct {
 	op       store.OperationKey
+	kind     store.Kind
 	id, typ  string
 	objGen   store.ObjectGen
 	version  store.Version
@@ -202,7 +203,7 @@ func (n *Node) readCreation(ctx context.Context, job creation) (*store.Authority
 			return nil, n.storeFailure(ctx, err, job.id)
 		case !found, row.ObjectGen != job.objGen, row.State == store.Ready:
 			return nil, nil
-		case row.Create == nil || row.Create.Op.Op != job.op.Op || row.Version != job.version || row.Type != job.typ:
+		case row.Create == nil || row.Create.Op.Op != job.op.Op || row.Version != job.version || row.Kind != job.kind || row.Type != job.typ:
 			return nil, nil
 		case !n.owns(&row):
 			return nil, fail(errkind.Unavailable, opCreate, job.id, "it is reserved for another process of node %s", n.cfg.RID)
@@ -237,7 +238,7 @@ func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResul
 		}
 	}
 	f.Op = job.op
-	f.Fence = n.fence(job.id, job.objGen, job.version)
+	f.Fence = n.fence(job.kind, job.id, job.objGen, job.version)
 	change, err := n.finishRow(f)
 	if c := change.Record.Create; err == nil && c != nil && c.Op.Op == f.Op.Op && c.Op != f.Op {
 		f.Op = c.Op // somebody else than its coordinator asked for it, and knew half of the key
@@ -291,9 +292,17 @@ func (n *Node) confirm(c *objectCell) *Error {
 	}
 }
 
-// fence names a row of this process: an Actor in its Entry Spot.
-func (n *Node) fence(id string, gen store.ObjectGen, v store.Version) store.Fence {
-	return store.Fence{ID: id, ObjectGen: gen, Version: v, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), SpotID: n.entryID}
+// fence names a row of this process: of a Spot, or of an Actor in its Entry Spot.
+func (n *Node) fence(kind store.Kind, id string, gen store.ObjectGen, v store.Version) store.Fence {
+	return store.Fence{ID: id, ObjectGen: gen, Version: v, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), SpotID: n.entryOf(kind)}
+}
+
+// entryOf returns the Entry Spot, for what has a Spot that it is in.
+func (n *Node) entryOf(kind store.Kind) string {
+	if kind == store.Actor {
+		return n.entryID
+	}
+	return ""
 }
 
 // finishRow tells the Store until it has answered, for as long as this process
@@ -335,7 +344,11 @@ func (n *Node) admitCell(cell *objectCell) (admitted bool) {
 		earlier = now
 		return cell, true
 	})
+	if admitted && cell.typ.Kind != store.Actor {
+		n.spots.Add(1)
+	}
 	if earlier != nil {
+		n.leftTable(earlier)
 		earlier.refuseAll(errGone)
 	}
 	return admitted
@@ -343,8 +356,20 @@ func (n *Node) admitCell(cell *objectCell) (admitted bool) {
 
 // drop takes a cell out of the table and refuses what waits in it.
 func (n *Node) drop(cell *objectCell, err *Error) {
+	var was bool
 	n.actors.Update(cell.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
+		was = present && now == cell
 		return now, present && now != cell
 	})
+	if was {
+		n.leftTable(cell)
+	}
 	cell.refuseAll(err)
+}
+
+// leftTable is told of each cell that has left the object table.
+func (n *Node) leftTable(cell *objectCell) {
+	if cell.typ.Kind != store.Actor {
+		n.spots.Add(-1)
+	}
 }

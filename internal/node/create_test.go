@@ -46,7 +46,7 @@ func TestALateAskGetsTheResultOfTheCreationThatRuns(t *testing.T) {
 			return Admission{Reply: []byte("welcome")}, nil
 		},
 	}}
-	job := creation{op: op, id: "x", typ: "journal", objGen: 9, version: 3, deadline: clock.Never}
+	job := creation{op: op, kind: store.Actor, id: "x", typ: "journal", objGen: 9, version: 3, deadline: clock.Never}
 	type end struct {
 		result wire.CreateResult
 		err    *Error
@@ -107,7 +107,7 @@ func TestACreationWhoseActorIsHereIsNotRunAgain(t *testing.T) {
 	}
 	n.app = &App{Actors: map[string]*ObjectType{"journal": typ}}
 	c := n.ready("x", &journal{})
-	r, err := n.runCreation(creation{op: op, id: "x", typ: "journal", objGen: 1, version: 3, deadline: clock.Never, waits: true})
+	r, err := n.runCreation(creation{op: op, kind: store.Actor, id: "x", typ: "journal", objGen: 1, version: 3, deadline: clock.Never, waits: true})
 	if err != nil || r.Outcome != wire.OutcomeCreated || string(r.Reply) != "welcome" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -139,7 +139,7 @@ func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
 		c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1, OwnerGen: 1}, 1, held)
 		ended := make(chan *Error, 1)
 		n.tasks.Go(func() {
-			_, err := n.finish(creation{id: "x", objGen: 1, version: 1}, &staged{c, held}, store.Finish{Result: store.Created})
+			_, err := n.finish(creation{kind: store.Actor, id: "x", objGen: 1, version: 1}, &staged{c, held}, store.Finish{Result: store.Created})
 			ended <- err
 		})
 		if err := pushNote(c, 1); err != nil {
