@@ -85,6 +85,9 @@ type Config struct {
 	// MaxActors bounds the Actors that the node hosts, at most 2,147,483,647. 0: no
 	// bound.
 	MaxActors int
+	// MaxSpots bounds the User and Instance Spots that the node hosts, as MaxActors; see
+	// MaxPerNode for those of one type.
+	MaxSpots int
 	// AppVersion is published with the node: text of at most 255 bytes.
 	AppVersion string
 
@@ -159,7 +162,7 @@ func (c Config) internal() node.Config {
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace,
-		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
+		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,

@@ -40,6 +40,7 @@ type Config struct {
 
 	Weight     int
 	MaxActors  int
+	MaxSpots   int
 	AppVersion string
 
 	Workers int
@@ -182,6 +183,8 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "weight %d is not in 0 to %d", c.Weight, weightMax)
 	case c.MaxActors < 0 || c.MaxActors > 1<<31-1:
 		return bad(invalid, "actor limit %d is not in 0 (none) to 2147483647", c.MaxActors)
+	case c.MaxSpots < 0 || c.MaxSpots > 1<<31-1:
+		return bad(invalid, "spot limit %d is not in 0 (none) to 2147483647", c.MaxSpots)
 	case c.QueueBytes != 0 && c.QueueBytes < queueBytesMin:
 		return bad(invalid, "queues of %d bytes for the node are less than %d; set QueueBytes to more, or 0 for the default", c.QueueBytes, queueBytesMin)
 	case c.ObjectQueueMessages < 0 || c.ObjectQueueMessages > objectQueueMessagesMax:

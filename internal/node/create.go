@@ -133,7 +133,7 @@ func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEv
 	switch e.Do {
 	case creation.SourceChoose:
 		happened.Is = creation.SourceChosen
-		target, err := n.chooseTarget(c.req.Type, e.Excluded)
+		target, err := n.chooseTarget(typeKey{store.Actor, c.req.Type}, e.Excluded)
 		if err != nil {
 			happened.Failure = failureOf(err)
 			return happened
@@ -325,16 +325,16 @@ func fromWireResult(w *wire.CreateResult, row *store.Authority) creation.Result 
 
 // chooseTarget picks a node for a stable type: of those that may host it, have
 // room, and are this node or linked to it, by smooth weighted round robin.
-func (n *Node) chooseTarget(stableType string, refused map[string]bool) (store.Descriptor, *Error) {
+func (n *Node) chooseTarget(typ typeKey, refused map[string]bool) (store.Descriptor, *Error) {
 	var candidates []store.Descriptor
 	hosts, full := 0, 0
 	for _, d := range n.mesh.nodes() {
-		if !mayHost(&d, n.cfg.Mesh, stableType) || refused[d.RID] {
+		if !mayHost(&d, n.cfg.Mesh, typ) || refused[d.RID] {
 			continue
 		}
 		hosts++
 		switch {
-		case !hasRoom(&d):
+		case !hasRoom(&d, typ.kind):
 			full++
 		case d.RID == n.cfg.RID || n.links.to(d.RID, uint64(d.Lifecycle)) != nil:
 			candidates = append(candidates, d)
@@ -342,22 +342,22 @@ func (n *Node) chooseTarget(stableType string, refused map[string]bool) (store.D
 	}
 	n.choosers.mu.Lock()
 	defer n.choosers.mu.Unlock()
-	c := n.choosers.byType[stableType]
+	c := n.choosers.byType[typ]
 	if c == nil {
 		c = &chooser{}
-		n.choosers.byType[stableType] = c
+		n.choosers.byType[typ] = c
 	}
 	if i := c.choose(candidates); i >= 0 {
 		return candidates[i], nil
 	}
-	delete(n.choosers.byType, stableType)
+	delete(n.choosers.byType, typ)
 	switch {
 	case hosts == 0:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", stableType)
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", typ.name)
 	case full == hosts:
-		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", stableType)
+		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", typ.name)
 	default:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", stableType)
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", typ.name)
 	}
 }
 

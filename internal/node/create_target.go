@@ -290,9 +290,17 @@ func (n *Node) confirm(c *objectCell) *Error {
 	}
 }
 
-// fence names a row of this process: an Actor in its Entry Spot.
-func (n *Node) fence(id string, gen store.ObjectGen, v store.Version) store.Fence {
-	return store.Fence{ID: id, ObjectGen: gen, Version: v, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), SpotID: n.entryID}
+// fence names a row of this process: of a Spot, or of an Actor in its Entry Spot.
+func (n *Node) fence(kind store.Kind, id string, gen store.ObjectGen, v store.Version) store.Fence {
+	return store.Fence{ID: id, ObjectGen: gen, Version: v, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), SpotID: n.entryOf(kind)}
+}
+
+// entryOf returns the Entry Spot, for what has a Spot that it is in.
+func (n *Node) entryOf(kind store.Kind) string {
+	if kind == store.Actor {
+		return n.entryID
+	}
+	return ""
 }
 
 // attempt makes one try of a Store change, bounded on its own.
@@ -314,7 +322,11 @@ func (n *Node) admitCell(cell *objectCell) (admitted bool) {
 		earlier = now
 		return cell, true
 	})
+	if admitted && cell.typ.Kind != store.Actor {
+		n.spots.Add(1)
+	}
 	if earlier != nil {
+		n.leftTable(earlier)
 		earlier.refuseAll(errGone)
 	}
 	return admitted
@@ -322,8 +334,20 @@ func (n *Node) admitCell(cell *objectCell) (admitted bool) {
 
 // drop takes a cell out of the table and refuses what waits in it.
 func (n *Node) drop(cell *objectCell, err *Error) {
+	var was bool
 	n.actors.Update(cell.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
+		was = present && now == cell
 		return now, present && now != cell
 	})
+	if was {
+		n.leftTable(cell)
+	}
 	cell.refuseAll(err)
+}
+
+// leftTable is told of each cell that has left the object table.
+func (n *Node) leftTable(cell *objectCell) {
+	if cell.typ.Kind != store.Actor {
+		n.spots.Add(-1)
+	}
 }

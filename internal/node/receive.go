@@ -35,13 +35,13 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 	}
 	switch cmd {
 	case wire.CmdActorSend:
-		m, err := wire.DecodeActorSend(body)
+		m, err := wire.DecodeActorSend(flags, body)
 		if err != nil {
 			return err
 		}
 		l.actorMessage(&m, owner, paid)
 	case wire.CmdActorRequest:
-		m, err := wire.DecodeActorRequest(body)
+		m, err := wire.DecodeActorRequest(flags, body)
 		if err != nil {
 			return err
 		}
@@ -154,14 +154,14 @@ func (l *linkConn) completed(corr uint64, r result) {
 	}
 }
 
-// actorMessage admits a message for an Actor of this node.
+// actorMessage admits a message for an Actor or Spot of this node.
 func (l *linkConn) actorMessage(a *wire.ActorMessage, owner *buf.Buf, paid uint32) {
 	s := sender{kind: msgSend, link: l, paid: paid, corr: a.Correlation}
 	if a.Correlation != 0 {
 		s.kind = msgRequest
 	}
 	o := Outgoing{Name: buf.View(a.Name), Codec: a.Codec, Metadata: a.Metadata, Payload: a.Payload}
-	l.admit(a.ID, a.OwnerGen, s, &o, a.DeadlineMS, &arrival{owner: owner, objGen: a.ObjGen})
+	l.admit(a.ID, a.OwnerGen, s, &o, a.DeadlineMS, &arrival{owner: owner, toSpot: a.Spot, objGen: a.ObjGen})
 }
 
 func (l *linkConn) sessionPacket(p *wire.SessionPacket, owner *buf.Buf, paid uint32) {
@@ -175,7 +175,7 @@ func (l *linkConn) sessionPacket(p *wire.SessionPacket, owner *buf.Buf, paid uin
 	})
 }
 
-// admit puts a message of this link into its Actor's mailbox, or refuses it.
+// admit puts a message of this link into its object's mailbox, or refuses it.
 // ownerGen is that of the route that it took.
 func (l *linkConn) admit(id []byte, ownerGen uint64, s sender, o *Outgoing, deadlineMS uint32, a *arrival) {
 	cell, ok := l.node.actors.LoadBytes(id)

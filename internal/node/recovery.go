@@ -34,7 +34,7 @@ func (n *Node) heardFreed(r *store.LeaseResult) {
 	}
 }
 
-// dropFreed ends the Actors whose rows are gone or another's, within the time of a
+// dropFreed ends the objects whose rows are gone or another's, within the time of a
 // renewal. It reports whether it could read all it had to; each that it drops is one
 // less for the next try. While a row has yet to be written again in the epoch, it may be
 // lost: only what others have written in it is taken from this node then, and the
@@ -47,7 +47,7 @@ func (n *Node) dropFreed(epoch store.Epoch) bool {
 		n.log.Warn().Err(err).Msg("rows of this node were freed by hand; they could not be read, and nothing runs until they were")
 		return false
 	}
-	return n.eachActor(ctx, func(c *objectCell) bool { return !owned[c.ref.ID] }, func(c *objectCell) bool {
+	return n.eachObject(ctx, func(c *objectCell) bool { return !owned[c.ref.ID] }, func(c *objectCell) bool {
 		behind := c.behind(epoch) // before the read: a row that is written after it is not missed
 		row, found, err := n.readRow(ctx, c.ref.ID)
 		switch {
@@ -61,15 +61,15 @@ func (n *Node) dropFreed(epoch store.Epoch) bool {
 	})
 }
 
-// eachActor calls f for the Actors that are wanted, a few at once, and returns when all
+// eachObject calls f for the objects with a row that are wanted, a few at once, and returns when all
 // calls have ended. It reports whether none was left out, because ctx ended, and all
 // returned true.
-func (n *Node) eachActor(ctx context.Context, wanted, f func(*objectCell) bool) bool {
+func (n *Node) eachObject(ctx context.Context, wanted, f func(*objectCell) bool) bool {
 	var failed atomic.Bool
 	var calls sync.WaitGroup
 	places := make(chan struct{}, rowCallsMax)
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if c.typ.Kind != store.Actor || !wanted(c) {
+		if !c.stored || !wanted(c) {
 			return true
 		}
 		select {
@@ -100,7 +100,7 @@ func (n *Node) beginReassertion(epoch store.Epoch) {
 	n.tasks.Go(func() { n.reassert(ctx, epoch) })
 }
 
-// reassert writes the rows of this node's Actors again, as this node knows them, and
+// reassert writes the rows of this node's objects again, as this node knows them, and
 // removes rows that name it and of which it knows nothing. Handlers go on meanwhile, for
 // as long as the lease's core allows: until it is told, rows of which the Store knows
 // nothing may be here. It ends when all is done, or when this process may not act any
@@ -108,7 +108,7 @@ func (n *Node) beginReassertion(epoch store.Epoch) {
 func (n *Node) reassert(ctx context.Context, epoch store.Epoch) {
 	published, asserted, told := false, false, false
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		if !asserted && n.reassertActors(ctx, epoch) {
+		if !asserted && n.reassertObjects(ctx, epoch) {
 			asserted = true
 			select {
 			case n.reasserted <- uint64(epoch):
@@ -153,13 +153,13 @@ func (n *Node) publishAgain() bool {
 	return n.publish(ctx, store.Serving) == nil
 }
 
-// reassertActors goes once through the Actors whose rows are of an earlier epoch, and
+// reassertObjects goes once through the Actors whose rows are of an earlier epoch, and
 // reports whether none is left.
-func (n *Node) reassertActors(ctx context.Context, epoch store.Epoch) bool {
+func (n *Node) reassertObjects(ctx context.Context, epoch store.Epoch) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	return n.eachActor(ctx, func(c *objectCell) bool { return c.behind(epoch) }, func(c *objectCell) bool {
-		end := n.reassertActor(ctx, c, epoch)
+	return n.eachObject(ctx, func(c *objectCell) bool { return c.behind(epoch) }, func(c *objectCell) bool {
+		end := n.reassertObject(ctx, c, epoch)
 		if end == epochIsOver {
 			stop() // a renewal tells of the next one
 		}
@@ -172,8 +172,8 @@ func (c *objectCell) behind(epoch store.Epoch) bool {
 	return c.epoch.Load() < uint64(epoch) && !c.gone.Load()
 }
 
-// reassertActor writes one row again, and ends the Actor if it is another's.
-func (n *Node) reassertActor(ctx context.Context, c *objectCell, epoch store.Epoch) rowEnd {
+// reassertObject writes one row again, and ends the object if it is another's.
+func (n *Node) reassertObject(ctx context.Context, c *objectCell, epoch store.Epoch) rowEnd {
 	ctx, cancel := context.WithTimeout(ctx, rowWaitMax)
 	defer cancel()
 	if !c.takeRow(ctx) {
@@ -203,9 +203,9 @@ const (
 // reassertRow is for the holder of takeRow: no Destroy may remove the row meanwhile.
 func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	r := store.Reassert{
-		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: store.Actor, Type: c.typ.Name,
+		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: c.typ.Kind, Type: c.typ.Name, Wide: c.typ.Wide,
 		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: c.version,
-		Mesh: c.ref.Mesh, SpotID: n.entryID,
+		Mesh: c.ref.Mesh, SpotID: n.entryOf(c.typ.Kind),
 	}
 	// While a try may be applied yet, the row is not let go: a Destroy would be undone by it.
 	change, _, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
@@ -213,10 +213,10 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	})
 	switch {
 	case errors.Is(err, store.ErrInvalid):
-		n.log.Error().Err(err).Str("actor", c.ref.ID).Msg("an actor ends, as its row cannot be written again; this is a bug of zlnode")
+		n.log.Error().Err(err).Str("object", c.ref.ID).Msg("an object ends, as its row cannot be written again; this is a bug of zlnode")
 		return rowIsOver
 	case unreadable(err):
-		n.log.Error().Err(err).Str("actor", c.ref.ID).Msg("an actor ends, as its row in the Store is unreadable; repair or remove the row")
+		n.log.Error().Err(err).Str("object", c.ref.ID).Msg("an object ends, as its row in the Store is unreadable; repair or remove the row")
 		return rowIsOver
 	case err != nil:
 		return rowInDoubt
@@ -241,12 +241,12 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	default:
 		return rowInDoubt // the lease is in doubt, or the Store is full
 	}
-	n.log.Warn().Str("actor", c.ref.ID).Stringer("reason", change.Reason).Str("owner", row.RID).
-		Msg("the Store knows a later owner of an actor; the one here is over")
+	n.log.Warn().Str("object", c.ref.ID).Stringer("reason", change.Reason).Str("owner", row.RID).
+		Msg("the Store knows a later owner of an object; the one here is over")
 	return rowIsOver
 }
 
-// deleteUnknown removes the rows that name this process and of which it has no Actor.
+// deleteUnknown removes the rows that name this process and of which it has no object.
 func (n *Node) deleteUnknown() bool {
 	owned, err := n.held(n.life, store.HeldOwned)
 	if err != nil {

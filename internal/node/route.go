@@ -19,6 +19,7 @@ import (
 type route struct {
 	ref   ActorRef
 	typ   string
+	kind  store.Kind
 	asked clock.Mono // when the Store was asked
 	until clock.Mono // the snapshot's age limit and the owner's lease, whichever ends first
 }
@@ -99,7 +100,7 @@ type snapshot struct {
 // newRoute makes the route of a Ready row. It is used no longer than the owner may
 // act, which ends a margin before its lease does.
 func (r *routes) newRoute(row *store.Authority, asked clock.Mono) *route {
-	return &route{ref: refOf(row), typ: row.Type, asked: asked, until: asked.Add(min(routeAgeMax, row.LeaseLeft-r.node.cfg.Lease.Margin))}
+	return &route{ref: refOf(row), typ: row.Type, kind: row.Kind, asked: asked, until: asked.Add(min(routeAgeMax, row.LeaseLeft-r.node.cfg.Lease.Margin))}
 }
 
 // learn keeps the snapshot of a row that was asked for at the given time. A
