@@ -79,6 +79,12 @@ type Config struct {
 	// the list is read again; open links stay. It extends no lease. Default 30 s.
 	StoreFailureGrace time.Duration
 
+	// RouteCacheMaxAge is how long messages to an id go where the Store said its object is,
+	// without asking again; never past the end of its owner's lease less the margin. A route
+	// that turns out to be wrong is forgotten at once. Default 15 s. Negative: the Store is
+	// asked for each message to another node.
+	RouteCacheMaxAge time.Duration
+
 	// Weight is the node's share of new Actors, 1–10,000; default 100. A negative
 	// weight takes none.
 	Weight int
@@ -161,7 +167,7 @@ func (c Config) internal() node.Config {
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
-		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace,
+		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
 		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},

@@ -37,6 +37,9 @@ type Config struct {
 	RecoveryHold time.Duration // 0: lease TTL and margin; < 0: none; it is also Lease.Hold
 	// StoreFailureGrace is how long the last node list is used without a newer one.
 	StoreFailureGrace time.Duration
+	// RouteCacheMaxAge is how long a route is used without asking the Store; < 0: for the
+	// one message that asked.
+	RouteCacheMaxAge time.Duration
 
 	Weight     int
 	MaxActors  int
@@ -130,6 +133,7 @@ func (c Config) withDefaults() Config {
 	c.Lease = c.Lease.WithDefaults()
 	c.RecoveryHold = c.Lease.Hold
 	set(&c.StoreFailureGrace, 30*time.Second)
+	set(&c.RouteCacheMaxAge, routeAge)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
 		l := &c.Sessions[i]

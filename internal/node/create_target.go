@@ -224,7 +224,6 @@ func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 	decided := make(chan creation.TargetEvent, 1)
 	placed := c.placed
 	started := n.tasks.Go(func() {
-		defer cancel()
 		if placed {
 			defer n.creations.leave()
 		}
@@ -235,8 +234,8 @@ func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 		staged.Reject, staged.Reply = a.Reject, a.Reply
 		decided <- staged
 	})
+	defer cancel()
 	if !started {
-		cancel()
 		return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errStopping)}
 	}
 	c.placed = false // the task leaves it

@@ -94,6 +94,7 @@ func (n *Node) eachObject(ctx context.Context, wanted, f func(*objectCell) bool)
 func (n *Node) beginReassertion(epoch store.Epoch) {
 	n.log.Warn().Uint64("epoch", uint64(epoch)).Dur("acts_for", max(n.keeper.AdmitUntil().Sub(clock.Now()), 0)).
 		Msg("the Store has a new epoch: its last changes may be lost; writing this node's rows again")
+	n.routes.clear()
 	n.endRound()
 	ctx, cancel := context.WithCancel(n.life)
 	n.endRound = cancel
