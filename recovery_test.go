@@ -345,3 +345,29 @@ func TestAnOutageOfTheStoreKeepsListAndLinksForTheGrace(t *testing.T) {
 		}
 	})
 }
+
+// The creation of a process that was killed is cancelled though nobody asks for the id, and
+// its capacity is free; it is not continued elsewhere.
+// req: FO-11 CR-08
+func TestACreationOfADeadProcessIsCancelledUnasked(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		victim, _, _ := w.besideAVictim()
+		st := w.location()
+		l, err := st.ListNodes(w.ctx, 0)
+		if err != nil || l.Nodes[0].RID != "a-victim" {
+			t.Fatal(l, err)
+		}
+		victim.kill()
+		c, err := st.Reserve(w.ctx, store.Reserve{
+			ID: "x", Kind: store.Actor, Type: "counter", TargetRID: "a-victim", TargetLifecycle: l.Nodes[0].Lifecycle, Timeout: time.Hour,
+			Op: store.OperationKey{SourceRID: "elsewhere", SourceLifecycle: 1, Op: newOp()},
+		})
+		if err != nil || c.Reason != store.Applied {
+			t.Fatal(c.Reason, err)
+		}
+		w.wantRow(st, "x", "its end", func(_ *store.Authority, found bool) bool { return !found })
+		if wrong, err := st.Audit(w.ctx); err != nil || len(wrong) > 0 {
+			t.Errorf("the Store's counts differ: %v, %v", wrong, err)
+		}
+	})
+}

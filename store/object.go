@@ -163,6 +163,13 @@ type Page struct {
 	Next    string      // "" after the last page
 }
 
+// Reservation is an id for which capacity is reserved at a process.
+type Reservation struct {
+	ID        string
+	RID       string
+	Lifecycle LeaseGen
+}
+
 // Holding says what of a process Held lists.
 type Holding uint8
 

@@ -216,6 +216,9 @@ type Views interface {
 	// reserved at it (creations and moves that come), in byte order behind after.
 	// Members that share a Spot's owner are found through the Spot.
 	Held(ctx context.Context, rid string, lifecycle LeaseGen, h Holding, after string, limit int) ([]string, error)
+	// Reservations reads what Held tells of reservations, of all processes, for who looks for
+	// those of dead ones. Cursor and pages are as those of List.
+	Reservations(ctx context.Context, cursor string, limit int) (all []Reservation, next string, err error)
 	// Audit computes capacity, lists and membership from the rows and returns what
 	// differs from what is stored, at most 1,000 lines. On a Store at rest there is
 	// none; on a busy one each difference is looked at twice.

@@ -286,6 +286,53 @@ func (n *Node) mindReservations() {
 			return
 		case <-t.C:
 			seen = n.continueReserved(seen)
+			if n.sweepsDead() {
+				n.cancelOfDead(n.life)
+			}
+		}
+	}
+}
+
+// sweepsDead reports whether this node is the one that looks for creations of dead
+// processes: the first of the object servers that it is linked to, so that most often it
+// is one of them.
+func (n *Node) sweepsDead() bool {
+	for _, d := range n.mesh.nodes() {
+		if d.Role == store.RoleServer && d.RID < n.cfg.RID && n.links.to(d.RID, uint64(d.Lifecycle)) != nil {
+			return false
+		}
+	}
+	return n.mayAct(clock.Now())
+}
+
+// cancelOfDead removes the creations whose target's lease is over, for which nobody has
+// asked since, so that they keep no capacity (CR-08, FO-11). Moves to dead processes are not
+// its business: their sources end them.
+func (n *Node) cancelOfDead(ctx context.Context) {
+	for cursor := ""; ; {
+		call, cancel := context.WithTimeout(ctx, storeCallMax)
+		reserved, next, err := n.store.Reservations(call, cursor, store.PageMax)
+		cancel()
+		if err != nil {
+			return // the next round reads them
+		}
+		for _, r := range reserved {
+			if r.Lifecycle == n.lifecycle() || n.links.to(r.RID, uint64(r.Lifecycle)) != nil {
+				continue
+			}
+			row, found, err := n.readRow(ctx, r.ID)
+			if err != nil || !found || row.State != store.Creating || row.LeaseLeft > 0 {
+				continue
+			}
+			_, err = n.attempt(func(ctx context.Context) (store.Change, error) {
+				return n.store.CancelCreation(ctx, row.ID, row.ObjectGen, row.Version)
+			})
+			if err == nil {
+				n.log.Info().Str("object", clip(row.ID)).Str("target", row.RID).Msg("the creation of a dead process was cancelled")
+			}
+		}
+		if cursor = next; cursor == "" || ctx.Err() != nil {
+			return
 		}
 	}
 }

@@ -96,6 +96,33 @@ func (s *Store) Held(ctx context.Context, rid string, lifecycle store.LeaseGen, 
 	return ids, err
 }
 
+// Reservations implements store.Store.
+func (s *Store) Reservations(ctx context.Context, cursor string, limit int) (all []store.Reservation, next string, err error) {
+	behind, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		err = fmt.Errorf("%w: %.80q is no cursor of a list", store.ErrInvalid, cursor)
+	}
+	if err := cmp.Or(err, store.CheckLimit(limit)); err != nil {
+		return nil, "", err
+	}
+	members, err := s.lexPage(ctx, s.keys.reserved, "", string(behind), limit)
+	for _, m := range members {
+		parts := strings.SplitN(m, ":", 3)
+		if len(parts) != 3 {
+			return nil, "", fmt.Errorf("%w: list of reservations: entry %.80q", store.ErrCorrupt, m)
+		}
+		gen, err := strconv.ParseUint(parts[1], 10, 63)
+		if err != nil {
+			return nil, "", fmt.Errorf("%w: list of reservations: entry %.80q", store.ErrCorrupt, m)
+		}
+		all = append(all, store.Reservation{RID: parts[0], Lifecycle: store.LeaseGen(gen), ID: parts[2]})
+	}
+	if len(members) == limit {
+		next = base64.RawURLEncoding.EncodeToString([]byte(members[limit-1]))
+	}
+	return all, next, err
+}
+
 // lexPage reads members of a sorted set that begin so, behind the given one.
 func (s *Store) lexPage(ctx context.Context, set, begin, behind string, limit int) ([]string, error) {
 	from, to := "-", "+"

@@ -204,14 +204,47 @@ var viewCases = []testCase{
 			w.t.Errorf("a lifecycle whose digits the other's begin with holds %q, %v", ids, err)
 		}
 	}},
+	{"ReservationsOfAllProcessesAreListed", func(w *world) {
+		p, q := w.server("node-a"), w.server("node-b")
+		w.actor("ready", p)
+		var want []store.Reservation
+		for _, id := range odd {
+			w.reserve(request(id, p), store.Applied)
+			want = append(want, store.Reservation{ID: id, RID: p.RID, Lifecycle: p.Gen})
+		}
+		moving := w.actor("moving", p)
+		w.reserveMove(moveOf(moving, q, q.desc.EntrySpotID, false), store.Applied)
+		want = append(want, store.Reservation{ID: "moving", RID: q.RID, Lifecycle: q.Gen})
+		for limit := range 4 {
+			var got []store.Reservation
+			for cursor := ""; ; {
+				page, next, err := w.s.Reservations(w.ctx(), cursor, limit+1)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				if got = append(got, page...); next == "" {
+					break
+				}
+				cursor = next
+			}
+			byID := func(a, b store.Reservation) int { return strings.Compare(a.ID, b.ID) }
+			slices.SortFunc(got, byID)
+			slices.SortFunc(want, byID)
+			if !slices.Equal(got, want) {
+				w.t.Errorf("pages of %d: %v; want %v", limit+1, got, want)
+			}
+		}
+	}},
 	{"PagesHaveLimits", func(w *world) {
 		for _, limit := range []int{-1, 0, store.PageMax + 1} {
 			w.wantInvalid(func() error { _, err := w.s.List(w.ctx(), store.Filter{}, "", limit); return err })
 			w.wantInvalid(func() error { _, err := w.s.Members(w.ctx(), "room", "", limit); return err })
 			w.wantInvalid(func() error { _, err := w.s.Held(w.ctx(), "node-a", 1, store.HeldOwned, "", limit); return err })
+			w.wantInvalid(func() error { _, _, err := w.s.Reservations(w.ctx(), "", limit); return err })
 		}
 		w.wantInvalid(func() error { _, err := w.s.List(w.ctx(), store.Filter{Type: "player"}, "", 1); return err })
 		w.wantInvalid(func() error { _, err := w.s.List(w.ctx(), store.Filter{}, "no cursor!", 1); return err })
+		w.wantInvalid(func() error { _, _, err := w.s.Reservations(w.ctx(), "no cursor!", 1); return err })
 	}},
 }
 

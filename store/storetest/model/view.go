@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/zlnode/zlnode/store"
@@ -53,6 +55,36 @@ func (s *Store) Members(ctx context.Context, spotID, after string, limit int) (i
 		ids = page(v.members(spotID), after, limit)
 	})
 	return ids, err
+}
+
+// Reservations implements store.Store.
+func (s *Store) Reservations(ctx context.Context, cursor string, limit int) (all []store.Reservation, next string, err error) {
+	behind, ours := strings.CutPrefix(cursor, cursorMark)
+	if !ours && cursor != "" {
+		err = fmt.Errorf("%w: %.80q is no cursor of a list", store.ErrInvalid, cursor)
+	}
+	err = s.call(ctx, cmp.Or(err, store.CheckLimit(limit)), func(v view) {
+		of := map[string]store.Reservation{}
+		v.each(func(r *row) bool {
+			switch {
+			case r.State == store.Creating:
+				of[fmt.Sprintf("%s:%d:%s", r.RID, r.LeaseGen, r.ID)] = store.Reservation{ID: r.ID, RID: r.RID, Lifecycle: r.LeaseGen}
+			case r.Move != nil:
+				of[fmt.Sprintf("%s:%d:%s", r.Move.TargetRID, r.Move.TargetLifecycle, r.ID)] = store.Reservation{
+					ID: r.ID, RID: r.Move.TargetRID, Lifecycle: r.Move.TargetLifecycle,
+				}
+			}
+			return false
+		})
+		members := page(slices.Sorted(maps.Keys(of)), behind, limit)
+		for _, m := range members {
+			all = append(all, of[m])
+		}
+		if len(members) == limit {
+			next = cursorMark + members[limit-1]
+		}
+	})
+	return all, next, err
 }
 
 // Held implements store.Store.
