@@ -6,19 +6,22 @@ import (
 	"crypto/rand"
 	"errors"
 
+	"github.com/google/uuid"
+
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
 
-// CreateRequest asks for an Actor.
+// CreateRequest asks for an Actor or a User Spot.
 type CreateRequest struct {
-	ID      string
+	Kind    store.Kind
+	ID      string // of a User Spot that is to be new it may be "": then one is issued
 	Type    string
 	Mesh    string // "" : the node's own
-	Request []byte // for OnCreateActor; copied before the call returns
-	// GetOrCreate accepts an Actor that is there already.
+	Request []byte // for OnCreateActor or OnCreate; copied before the call returns
+	// GetOrCreate accepts an object that is there already.
 	GetOrCreate bool
 }
 
@@ -29,17 +32,17 @@ type CreateOutcome uint8
 const (
 	OutcomeCreated  CreateOutcome = iota + 1
 	OutcomeExisting               // GetOrCreate found it Ready
-	OutcomeRejected               // OnCreateActor refused
+	OutcomeRejected               // OnCreateActor or OnCreate refused
 )
 
 // CreateResult is the end of a creation.
 type CreateResult struct {
 	Outcome CreateOutcome
 	Ref     ActorRef // of Created and Existing
-	Reply   []byte   // of OnCreateActor, of Created and Rejected
+	Reply   []byte   // of that callback, of Created and Rejected
 }
 
-const opCreate = "create actor"
+const opCreate = "create"
 
 // newOpID returns an operation id: 128 random bits.
 func newOpID() (id store.OpID) {
@@ -47,11 +50,14 @@ func newOpID() (id store.OpID) {
 	return id
 }
 
-// Create creates an Actor somewhere in the mesh, or with GetOrCreate finds it.
+// Create creates an object somewhere in the mesh, or with GetOrCreate finds it.
 // The caller coordinates: it reserves the id at a target in the Store, so that
 // of all who race exactly one gets to run the factory (CR-01), then asks the
 // target to run it. One deadline covers it all (CR-13).
 func (n *Node) Create(ctx context.Context, req CreateRequest) (CreateResult, error) {
+	if req.ID == "" && req.Kind == store.UserSpot && !req.GetOrCreate {
+		req.ID = uuid.NewString()
+	}
 	if err := n.checkCreate(&req); err != nil {
 		return CreateResult{}, err
 	}
@@ -181,8 +187,8 @@ func (n *Node) existing(req *CreateRequest, row *store.Authority, asked clock.Mo
 	switch {
 	case row.State == store.Creating && row.LeaseLeft <= 0:
 		return CreateResult{}, true, nil
-	case row.Type != req.Type:
-		return CreateResult{}, false, fail(errkind.TypeMismatch, opCreate, req.ID, "it is of type %q, not %q", row.Type, req.Type)
+	case row.Kind != req.Kind || row.Type != req.Type:
+		return CreateResult{}, false, fail(errkind.TypeMismatch, opCreate, req.ID, "it is a %v of type %q, not a %v of type %q", row.Kind, row.Type, req.Kind, req.Type)
 	case !req.GetOrCreate:
 		return CreateResult{}, false, fail(errkind.AlreadyExists, opCreate, req.ID, "it exists or is being created")
 	case row.LeaseLeft <= 0:
@@ -206,12 +212,14 @@ type search struct {
 	op     store.OperationKey
 }
 
+func (s *search) typ() typeKey { return typeKey{s.req.Kind, s.req.Type} }
+
 // reserve picks targets until one is reserved, the id turns out to be taken, or
 // none is left. The result is Applied; AlreadyApplied for a reservation that is over by
 // now, see ended; Exists, TypeMismatch or Recovering.
 func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 	for {
-		target, err := s.node.chooseTarget(typeKey{store.Actor, s.req.Type}, s.refused)
+		target, err := s.node.chooseTarget(s.typ(), s.refused)
 		if err != nil {
 			if s.full {
 				return store.Change{}, fail(errkind.CapacityExceeded, opCreate, s.req.ID, "every node that hosts type %q is full", s.req.Type)
@@ -250,8 +258,9 @@ func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
 func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.Change, *Error) {
 	s.target = target
 	s.op = store.OperationKey{SourceRID: s.node.cfg.RID, SourceLifecycle: s.node.lifecycle(), Op: newOpID()}
+	t := spotTypeOf(&target, s.typ())
 	r := store.Reserve{
-		Kind: store.Actor, ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
+		Kind: s.req.Kind, ID: s.req.ID, Type: s.req.Type, Wide: t != nil && t.Wide, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
 		Request: s.req.Request, Timeout: remaining(ctx), Op: s.op,
 	}
 	change, _, err := untilKnown(ctx, createWaitMax, func() (store.Change, error) { return s.node.store.Reserve(ctx, r) })
@@ -315,7 +324,7 @@ func (n *Node) result(req *CreateRequest, terminal *wire.CreateResult, rid strin
 	case wire.OutcomeRejected:
 		return CreateResult{Outcome: OutcomeRejected, Reply: terminal.Reply}, nil
 	default:
-		return CreateResult{}, fail(errkind.Kind(terminal.Kind), opCreate, req.ID, "its factory or OnCreateActor failed on node %s", rid)
+		return CreateResult{}, fail(errkind.Kind(terminal.Kind), opCreate, req.ID, "its factory or a callback of its creation failed on node %s", rid)
 	}
 }
 
@@ -363,12 +372,16 @@ func (n *Node) nudge(ctx context.Context, row *store.Authority) {
 }
 
 // record is the creation as its target is told of it.
-func (j *creation) record(corr, target uint64) *wire.ActorCreate {
-	return &wire.ActorCreate{
+func (j *creation) record(corr, target uint64) wire.Record {
+	rec := &wire.ActorCreate{
 		Correlation: corr, Op: j.op.Op, SourceLifecycle: uint64(j.op.SourceLifecycle), ID: []byte(j.id), Type: []byte(j.typ),
 		ObjGen: uint64(j.objGen), StoreVersion: uint64(j.version), TargetLifecycle: target,
 		DeadlineMS: wire.DeadlineMS(j.deadline.Sub(clock.Now())),
 	}
+	if j.kind == store.UserSpot {
+		return (*wire.UserSpotCreate)(rec)
+	}
+	return rec
 }
 
 // askCreation asks a remote target. If the answer is lost with the link, the

@@ -114,8 +114,8 @@ func (n *Node) runCreation(job creation) (wire.CreateResult, *Error) {
 		return n.replay(ctx, job)
 	}
 	job.op = row.Create.Op
-	typ := n.app.Actors[row.Type]
-	if typ == nil {
+	typ := n.app.typeOf(row.Kind, row.Type)
+	if typ == nil || typ.Wide != row.Wide {
 		return n.failCreation(job, errkind.NotConfigured)
 	}
 	held := &hold{}
@@ -162,22 +162,23 @@ type decision struct {
 // deadline it is given up: what it still does concerns an instance that nobody
 // will see, but it keeps its place among the creations that run.
 func (n *Node) stage(ctx context.Context, cell *objectCell, request []byte, leave func()) decision {
-	decided := make(chan decision, 1)
+	decided := make(chan decision)
 	started := n.tasks.Go(func() {
 		defer leave()
-		var a Admission
-		err := guard(n, "creation", cell.ref.ID, func() (e error) {
-			if cell.instance, e = cell.typ.Factory(&cell.context); e != nil || n.app.Entry.OnCreateActor == nil {
-				return e
-			}
-			a, e = n.app.Entry.OnCreateActor(&CreateCall{Context: ctx, Actor: &cell.context, Instance: cell.instance, Request: request})
-			return e
-		})
+		a, err := n.admission(ctx, cell, request)
 		if err == nil && len(a.Reply) > replyBytesMax {
 			err = fail(errkind.CapacityExceeded, opCreate, cell.ref.ID, "its reply of %d bytes is over the limit of %d", len(a.Reply), replyBytesMax)
 		}
 		a.Reply = bytes.Clone(a.Reply) // the application may use its block again
-		decided <- decision{a, err}
+		wanted := err == nil && !a.Reject
+		select {
+		case decided <- decision{a, err}:
+		case <-ctx.Done():
+			wanted = false
+		}
+		if !wanted && cell.typ.Kind != store.Actor {
+			cell.refuseAll(errGone) // its turns may have started timers
+		}
 	})
 	if !started {
 		return decision{err: errStopping}
@@ -188,6 +189,23 @@ func (n *Node) stage(ctx context.Context, cell *objectCell, request []byte, leav
 	case <-ctx.Done():
 		return decision{err: fromContext(ctx, opCreate, cell.ref.ID)}
 	}
+}
+
+// admission makes the value and asks who decides about it: the Entry Spot about an Actor, a
+// Spot's own callbacks about a Spot.
+func (n *Node) admission(ctx context.Context, cell *objectCell, request []byte) (a Admission, err *Error) {
+	err = guard(n, "creation", cell.ref.ID, func() (e error) {
+		cell.instance, e = cell.typ.Factory(&cell.context)
+		if e != nil || cell.typ.Kind != store.Actor || n.app.Entry.OnCreateActor == nil {
+			return e
+		}
+		a, e = n.app.Entry.OnCreateActor(&CreateCall{Context: ctx, Actor: &cell.context, Instance: cell.instance, Request: request})
+		return e
+	})
+	if err == nil && cell.typ.Kind != store.Actor {
+		return cell.open(n.life, deadlineOf(ctx), request)
+	}
+	return a, err
 }
 
 // readCreation reads the pending creation from the Store itself and checks that

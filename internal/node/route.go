@@ -17,11 +17,12 @@ import (
 // route is a snapshot of a Ready authority row. It says where to send and never
 // who owns (ID-05): the owner checks for itself.
 type route struct {
-	ref   ActorRef
-	typ   string
-	kind  store.Kind
-	asked clock.Mono // when the Store was asked
-	until clock.Mono // the snapshot's age limit and the owner's lease, whichever ends first
+	ref     ActorRef
+	typ     string
+	kind    store.Kind
+	version store.Version
+	asked   clock.Mono // when the Store was asked
+	until   clock.Mono // the snapshot's age limit and the owner's lease, whichever ends first
 }
 
 // routes caches snapshots of Ready rows. Missing, Creating and Store failures
@@ -100,7 +101,7 @@ type snapshot struct {
 // newRoute makes the route of a Ready row. It is used no longer than the owner may
 // act, which ends a margin before its lease does.
 func (r *routes) newRoute(row *store.Authority, asked clock.Mono) *route {
-	return &route{ref: refOf(row), typ: row.Type, kind: row.Kind, asked: asked, until: asked.Add(min(routeAgeMax, row.LeaseLeft-r.node.cfg.Lease.Margin))}
+	return &route{ref: refOf(row), typ: row.Type, kind: row.Kind, version: row.Version, asked: asked, until: asked.Add(min(routeAgeMax, row.LeaseLeft-r.node.cfg.Lease.Margin))}
 }
 
 // learn keeps the snapshot of a row that was asked for at the given time. A
