@@ -85,14 +85,14 @@ func OnRequestRaw[A any](t *ActorType[A], packet string, h func(c *ActorCall, a 
 	})
 }
 
-// Admission is the decision of OnCreateActor.
+// Admission is the decision of OnCreateActor or of a Spot's OnCreate.
 type Admission struct{ inner node.Admission }
 
-// Accept lets the Actor come into being. reply reaches the creator; at most 1 MiB
+// Accept lets the object come into being. reply reaches the creator; at most 1 MiB
 // and copied when the decision is recorded.
 func Accept(reply []byte) Admission { return Admission{node.Admission{Reply: reply}} }
 
-// Reject refuses the Actor: it is never visible, takes no message and uses no
+// Reject refuses the object: it is never visible, takes no message and uses no
 // capacity.
 func Reject(reply []byte) Admission { return Admission{node.Admission{Reject: true, Reply: reply}} }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/node"
 	"github.com/zlnode/zlnode/session"
+	"github.com/zlnode/zlnode/store"
 )
 
 // Node is one running node. Its methods are safe for concurrent use.
@@ -97,8 +98,8 @@ type Outcome uint8
 // The outcomes.
 const (
 	OutcomeCreated  = Outcome(node.OutcomeCreated)
-	OutcomeExisting = Outcome(node.OutcomeExisting) // GetOrCreateActor found it
-	OutcomeRejected = Outcome(node.OutcomeRejected) // OnCreateActor refused it
+	OutcomeExisting = Outcome(node.OutcomeExisting) // GetOrCreateActor or GetOrCreateSpot found it
+	OutcomeRejected = Outcome(node.OutcomeRejected) // OnCreateActor or OnCreate refused it
 )
 
 // Creation is the end of a creation without error.
@@ -132,7 +133,7 @@ func (n *Node) create(ctx context.Context, req CreateActor, get bool) (Creation,
 	if err != nil {
 		return Creation{}, err
 	}
-	r, err := n.inner.Create(ctx, node.CreateRequest{ID: req.ID, Type: req.Type, Mesh: req.Mesh, Request: body, GetOrCreate: get})
+	r, err := n.inner.Create(ctx, node.CreateRequest{Kind: store.Actor, ID: req.ID, Type: req.Type, Mesh: req.Mesh, Request: body, GetOrCreate: get})
 	if err != nil {
 		return Creation{}, err
 	}
@@ -149,7 +150,8 @@ func requestBytes(v any) ([]byte, error) {
 	return encode(JSON, v)
 }
 
-// FindActor returns the Actor with that id if it is Ready. It creates nothing. An
+// FindActor returns the Actor with that id if it is Ready; a Spot's id is a TypeMismatch. It
+// creates nothing. An
 // Actor whose node is dead is Unavailable once the node's lease has ended; its ref comes
 // with that error, for DestroyActor.
 func (n *Node) FindActor(ctx context.Context, id string) (ref ActorRef, found bool, err error) {

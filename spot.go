@@ -30,9 +30,19 @@ func (t *SpotType[S]) Name() string { return t.t.Name }
 
 // What a Spot's value may implement; what it does not is a no-op. Each callback is a turn
 // of the Spot. A failure is logged and counted (Stats.FailedCallbacks).
+//
+// A new Spot's Configure, OnCreate and OnInitialize run in this order, before any message,
+// timer or member, within the deadline of its creation; they may run again for another try
+// of it. If one fails, panics or takes too long the Spot does not come into being; that of
+// an Entry Spot fails Start.
 type (
-	// Initializer runs before anything else. If it fails the Spot does not come into
-	// being; that of an Entry Spot fails Start.
+	// Configurer runs first.
+	Configurer interface{ Configure(c *SpotCall) error }
+	// Admitter decides about a new User Spot, which without one always comes into being.
+	Admitter interface {
+		OnCreate(c *CreateSpotCall) (Admission, error)
+	}
+	// Initializer runs last, for a Spot that is to be.
 	Initializer interface{ OnInitialize(c *SpotCall) error }
 	// DisconnectObserver runs once for each binding of an Actor in the Spot whose
 	// client is gone, be it that its connection ended or that the node which had it is
@@ -119,6 +129,18 @@ func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotT
 		o(app.app, t)
 	}
 	var value any = (*S)(nil)
+	if _, ok := value.(Configurer); ok {
+		t.Configure = func(c *node.Call, s any) error { return s.(Configurer).Configure(spotCall(c)) }
+	}
+	if _, ok := value.(Admitter); ok {
+		if t.Kind != store.UserSpot {
+			app.app.Fail("spot type %q: nobody asks the OnCreate of a Spot that is no User Spot", t.Name)
+		}
+		t.OnCreate = func(c *node.Call, s any, request []byte) (node.Admission, error) {
+			a, err := s.(Admitter).OnCreate(&CreateSpotCall{spotCall(c), request})
+			return a.inner, err
+		}
+	}
 	if _, ok := value.(Initializer); ok {
 		t.OnInitialize = func(c *node.Call, s any) error { return s.(Initializer).OnInitialize(spotCall(c)) }
 	}
@@ -201,6 +223,9 @@ func spotContext(c *node.ObjectContext) *SpotContext {
 	return o
 }
 
+// Ref returns the Spot's identity and place.
+func (s *SpotContext) Ref() SpotRef { return SpotRef(s.inner.Ref()) }
+
 // SpotCall is a turn of a Spot.
 type SpotCall struct{ Turn }
 
@@ -212,6 +237,24 @@ func spotCall(c *node.Call) *SpotCall {
 	}
 	return o
 }
+
+// CreateSpotCall is the turn in which a new User Spot decides whether it is to be.
+type CreateSpotCall struct {
+	*SpotCall
+	// Request is what the creator gave. It must not be modified.
+	Request []byte
+}
+
+// DecodeRequest decodes a JSON request into v.
+func (c *CreateSpotCall) DecodeRequest(v any) error { return decode(JSON, c.Request, v) }
+
+// Close closes the Spot by its own hand, behind this turn and what it has accepted: true
+// says that this was taken, and OnClosing comes within the node's create timeout; false,
+// that the Spot has members, and nothing was changed. Whom it has let in by then keeps it
+// open, too.
+//
+// Kinds: InvalidOperation for an Entry Spot; CapacityExceeded; Unavailable.
+func (c *SpotCall) Close() (bool, error) { return c.inner.Close() }
 
 // Spot returns the Spot's context.
 func (c *SpotCall) Spot() *SpotContext { return spotContext(c.inner.Object()) }

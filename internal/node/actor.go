@@ -38,8 +38,11 @@ type objectCell struct {
 	// holder writes it.
 	spot atomic.Pointer[objectCell]
 
-	// calm is to be run when yields is 0.
+	// calm is to be run when yields is 0. Under the gate.
 	calm atomic.Pointer[func(*turn)]
+
+	// members is of a User Spot.
+	members roster
 
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]
@@ -48,6 +51,7 @@ type objectCell struct {
 	current mailbox.Consumer[message]
 	binding binding // of the Session that is bound; zero if none
 	timers  *objectTimers
+	closing bool // a Spot's OnClosing has begun
 }
 
 // newCell makes a cell whose messages go to held until it is released. The version is that
@@ -55,7 +59,7 @@ type objectCell struct {
 func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held *hold) *objectCell {
 	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
 	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0, version: version}
-	c.context.cell = c
+	c.context.cell, held.cell = c, c
 	limits := mailbox.Limits{Messages: n.cfg.ObjectQueueMessages, Bytes: n.cfg.ObjectQueueBytes}
 	if g := n.gateOf(t); g != nil {
 		c.group.Store(g)
@@ -167,12 +171,22 @@ func controlMessage(f func(*turn)) message {
 	return message{sender: sender{kind: msgControl}, packet: noPacket, control: f, deadline: clock.Never}
 }
 
-var noPacket = new(packetType)
+var noPacket, stepPacket = new(packetType), new(packetType)
+
+// step is ended for a step of a Spot's beginning or end, which runs while all else is held.
+func (c *objectCell) step(f func(*turn)) {
+	m := controlMessage(f)
+	m.packet = stepPacket
+	c.box.PushControl(m)
+}
 
 // hold keeps messages in order until the Actor's fate is known. What it keeps goes on to
 // count in the mailbox's budget, so nothing that was accepted has to be refused for want
 // of room.
-type hold struct{ held []heldMessage }
+type hold struct {
+	held []heldMessage
+	cell *objectCell // whose steps run; nil: they wait too
+}
 
 type heldMessage struct {
 	message
@@ -184,6 +198,11 @@ func (h *hold) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer.
 func (h *hold) Consume(claim *mailbox.Claim[message], m *message) {
+	if m.packet == stepPacket && h.cell != nil {
+		m.control(&turn{node: h.cell.node, cell: h.cell, claim: claim})
+		m.done()
+		return
+	}
 	h.held = append(h.held, heldMessage{m.take(), claim.Keep()})
 }
 
@@ -254,6 +273,9 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 	}
 	e.cell.fenceTimers()
 	e.cell.bind(binding{})
+	if spot := e.cell.spot.Swap(nil); spot != nil {
+		spot.members.leave()
+	}
 	e.cell.instance = nil
 }
 

@@ -37,7 +37,9 @@ type ObjectType struct {
 	Timers  map[string]TimerHandler
 	packets map[string]*packetType
 
-	// Of Spots; nil ones do nothing.
+	// Of Spots; nil ones do nothing. OnCreate is of User Spots.
+	Configure         func(c *Call, instance any) error
+	OnCreate          func(c *Call, instance any, request []byte) (Admission, error)
 	OnInitialize      func(c *Call, instance any) error
 	OnDisconnectActor func(c *Call, instance any, actor ActorRef) error
 	OnClosing         func(c *Call, instance any, reason ClosingReason) error
@@ -87,7 +89,7 @@ type EntrySpot struct {
 	Type *ObjectType
 }
 
-// Admission is the decision of OnCreateActor with its optional reply.
+// Admission is the decision of OnCreateActor or OnCreate with its optional reply.
 type Admission struct {
 	Reject bool
 	Reply  []byte
@@ -153,6 +155,17 @@ func (a *App) newType(kind store.Kind, what, name string, factory func(*ObjectCo
 		Kind: kind, Name: name, Factory: factory,
 		Timers: map[string]TimerHandler{}, packets: map[string]*packetType{},
 	}
+}
+
+// typeOf returns a type of Actors or Spots, or nil.
+func (a *App) typeOf(kind store.Kind, name string) *ObjectType {
+	if kind == store.Actor {
+		return a.Actors[name]
+	}
+	if t := a.Spots[name]; t != nil && t.Kind == kind {
+		return t
+	}
+	return nil
 }
 
 // packet returns what the type does with packets of that name, to be filled in.

@@ -111,7 +111,7 @@ func (c *Call) over() {
 	c.joins.drop()
 	if c.yielded && a.yields.Add(-1) == 0 {
 		if f := a.calm.Swap(nil); f != nil {
-			a.whenCalm(*f)
+			a.step(func(t *turn) { a.calmly(t, *f) })
 		}
 	}
 	c.turn.Add(1)

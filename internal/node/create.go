@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 
+	"github.com/google/uuid"
+
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -12,13 +14,14 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
-// CreateRequest asks for an Actor.
+// CreateRequest asks for an Actor or a User Spot.
 type CreateRequest struct {
-	ID      string
+	Kind    store.Kind
+	ID      string // of a User Spot that is to be new it may be "": then one is issued
 	Type    string
 	Mesh    string // "" : the node's own
-	Request []byte // for OnCreateActor; copied before the call returns
-	// GetOrCreate accepts an Actor that is there already.
+	Request []byte // for OnCreateActor or OnCreate; copied before the call returns
+	// GetOrCreate accepts an object that is there already.
 	GetOrCreate bool
 }
 
@@ -29,17 +32,17 @@ type CreateOutcome uint8
 const (
 	OutcomeCreated  CreateOutcome = iota + 1
 	OutcomeExisting               // GetOrCreate found it Ready
-	OutcomeRejected               // OnCreateActor refused
+	OutcomeRejected               // OnCreateActor or OnCreate refused
 )
 
 // CreateResult is the end of a creation.
 type CreateResult struct {
 	Outcome CreateOutcome
 	Ref     ActorRef // of Created and Existing
-	Reply   []byte   // of OnCreateActor, of Created and Rejected
+	Reply   []byte   // of that callback, of Created and Rejected
 }
 
-const opCreate = "create actor"
+const opCreate = "create"
 
 // newOpID returns an operation id: 128 random bits.
 func newOpID() (id store.OpID) {
@@ -47,11 +50,14 @@ func newOpID() (id store.OpID) {
 	return id
 }
 
-// Create creates an Actor somewhere in the mesh, or with GetOrCreate finds it.
+// Create creates an object somewhere in the mesh, or with GetOrCreate finds it.
 // The caller coordinates: it reserves the id at a target in the Store, so that
 // of all who race exactly one gets to run the factory (CR-01), then asks the
 // target to run it. One deadline covers it all (CR-13).
 func (n *Node) Create(ctx context.Context, req CreateRequest) (CreateResult, error) {
+	if req.ID == "" && req.Kind == store.UserSpot && !req.GetOrCreate {
+		req.ID = uuid.NewString()
+	}
 	if err := n.checkCreate(&req); err != nil {
 		return CreateResult{}, err
 	}
@@ -95,7 +101,7 @@ var createTiming = creation.Timing{Wait: createWaitMin, WaitMax: createWaitMax, 
 // create does what a creation.Source says, until its end.
 func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *Error) {
 	source := creation.NewSource(creation.Call{
-		Kind: store.Actor, ID: req.ID, Type: req.Type, Get: req.GetOrCreate, Deadline: deadlineOf(ctx),
+		Kind: req.Kind, ID: req.ID, Type: req.Type, Get: req.GetOrCreate, Deadline: deadlineOf(ctx),
 	}, createTiming)
 	c := creating{node: n, ctx: ctx, req: req}
 	for {
@@ -124,6 +130,7 @@ type creating struct {
 	ctx   context.Context
 	req   *CreateRequest
 	asked clock.Mono // when the Store was asked last
+	wide  bool       // of the target that was chosen: its Spots of the type share their gate
 }
 
 // perform does it and returns what came of it; of a nudge comes nothing.
@@ -133,17 +140,20 @@ func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEv
 	switch e.Do {
 	case creation.SourceChoose:
 		happened.Is = creation.SourceChosen
-		target, err := n.chooseTarget(typeKey{store.Actor, c.req.Type}, e.Excluded)
+		typ := typeKey{c.req.Kind, c.req.Type}
+		target, err := n.chooseTarget(typ, e.Excluded)
 		if err != nil {
 			happened.Failure = failureOf(err)
 			return happened
 		}
+		t := spotTypeOf(&target, typ)
+		c.wide = t != nil && t.Wide
 		happened.Place = creation.Place{RID: target.RID, Mesh: target.Mesh, Lifecycle: target.Lifecycle}
 		happened.Op = store.OperationKey{SourceRID: n.cfg.RID, SourceLifecycle: n.lifecycle(), Op: newOpID()}
 	case creation.SourceReserve:
 		happened.Is = creation.SourceReserved
 		happened.Change, happened.Err = n.store.Reserve(c.ctx, store.Reserve{
-			Kind: store.Actor, ID: c.req.ID, Type: c.req.Type, TargetRID: e.Place.RID, TargetLifecycle: e.Place.Lifecycle,
+			Kind: c.req.Kind, ID: c.req.ID, Type: c.req.Type, Wide: c.wide, TargetRID: e.Place.RID, TargetLifecycle: e.Place.Lifecycle,
 			Request: c.req.Request, Timeout: remaining(c.ctx), Op: e.Op,
 		})
 	case creation.SourceRead:
@@ -192,7 +202,7 @@ func (c *creating) result(end *creation.SourceResult) (CreateResult, *Error) {
 	case creation.Rejected:
 		return CreateResult{Outcome: OutcomeRejected, Reply: r.Reply}, nil
 	default:
-		return CreateResult{}, fail(errkind.Kind(r.FailKind), opCreate, id, "its factory or OnCreateActor failed on node %s", r.Owner.RID)
+		return CreateResult{}, fail(errkind.Kind(r.FailKind), opCreate, id, "its factory or a callback of its creation failed on node %s", r.Owner.RID)
 	}
 }
 
@@ -279,12 +289,16 @@ func (n *Node) nudge(ctx context.Context, row *store.Authority) {
 }
 
 // createRecord is the creation as its target is told of it.
-func createRecord(j *creation.Job, corr, target uint64) *wire.ActorCreate {
-	return &wire.ActorCreate{
+func createRecord(j *creation.Job, corr, target uint64) wire.Record {
+	rec := &wire.ActorCreate{
 		Correlation: corr, Op: j.Op.Op, SourceLifecycle: uint64(j.Op.SourceLifecycle), ID: []byte(j.ID), Type: []byte(j.Type),
 		ObjGen: uint64(j.ObjGen), StoreVersion: uint64(j.Version), TargetLifecycle: target,
 		DeadlineMS: wire.DeadlineMS(j.Deadline.Sub(clock.Now())),
 	}
+	if j.Kind == store.UserSpot {
+		return (*wire.UserSpotCreate)(rec)
+	}
+	return rec
 }
 
 // toWireResult is what a creation gave, as who asked over a link is told.

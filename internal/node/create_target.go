@@ -211,37 +211,38 @@ func (c *creationRun) leave() {
 // that run.
 func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 	n := c.node
-	staged := creation.TargetEvent{Is: creation.TargetStaged}
-	typ := n.app.Actors[row.Type]
-	if typ == nil {
-		staged.Failure = &creation.Failure{Kind: errkind.NotConfigured}
-		return staged
+	typ := n.app.typeOf(row.Kind, row.Type)
+	if typ == nil || typ.Wide != row.Wide {
+		return creation.TargetEvent{Is: creation.TargetStaged, Failure: &creation.Failure{Kind: errkind.NotConfigured}}
 	}
 	c.held = &hold{}
-	cell := n.newCell(typ, refOf(row), row.Version, c.held)
-	c.cell = cell
+	c.cell = n.newCell(typ, refOf(row), row.Version, c.held)
 	ctx, cancel := context.WithDeadline(n.life, c.job.Deadline.Time())
-	decided := make(chan creation.TargetEvent, 1)
-	placed := c.placed
+	defer cancel()
+	decided := make(chan creation.TargetEvent)
+	cell, placed := c.cell, c.placed
 	started := n.tasks.Go(func() {
 		if placed {
 			defer n.creations.leave()
 		}
-		a, err := n.admit(ctx, cell, row.Create.Request)
-		if err != nil {
-			staged.Failure = failureOf(err)
+		staged := n.decide(ctx, cell, row.Create.Request)
+		wanted := staged.Failure == nil && !staged.Reject
+		select {
+		case decided <- staged:
+		case <-ctx.Done():
+			wanted = false
 		}
-		staged.Reject, staged.Reply = a.Reject, a.Reply
-		decided <- staged
+		if !wanted && typ.Kind != store.Actor {
+			cell.refuseAll(errGone) // its turns may have started timers
+		}
 	})
-	defer cancel()
 	if !started {
 		return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errStopping)}
 	}
 	c.placed = false // the task leaves it
 	select {
-	case d := <-decided:
-		return d
+	case staged := <-decided:
+		return staged
 	case <-ctx.Done():
 		if n.life.Err() != nil {
 			return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errStopping)}
@@ -250,20 +251,30 @@ func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 	}
 }
 
-// admit makes the instance and asks the Entry Spot.
-func (n *Node) admit(ctx context.Context, cell *objectCell, request []byte) (a Admission, err *Error) {
-	err = guard(n, "creation", cell.ref.ID, func() (e error) {
-		if cell.instance, e = cell.typ.Factory(&cell.context); e != nil || n.app.Entry.OnCreateActor == nil {
+// decide makes the value and asks who decides about it: the Entry Spot about an Actor, a
+// Spot's own callbacks about a Spot.
+func (n *Node) decide(ctx context.Context, cell *objectCell, request []byte) creation.TargetEvent {
+	staged := creation.TargetEvent{Is: creation.TargetStaged}
+	var a Admission
+	err := guard(n, "creation", cell.ref.ID, func() (e error) {
+		cell.instance, e = cell.typ.Factory(&cell.context)
+		if e != nil || cell.typ.Kind != store.Actor || n.app.Entry.OnCreateActor == nil {
 			return e
 		}
 		a, e = n.app.Entry.OnCreateActor(&CreateCall{Context: ctx, Actor: &cell.context, Instance: cell.instance, Request: request})
 		return e
 	})
+	if err == nil && cell.typ.Kind != store.Actor {
+		a, err = cell.open(n.life, deadlineOf(ctx), request)
+	}
 	if err == nil && len(a.Reply) > replyBytesMax {
 		err = fail(errkind.CapacityExceeded, opCreate, cell.ref.ID, "its reply of %d bytes is over the limit of %d", len(a.Reply), replyBytesMax)
 	}
-	a.Reply = bytes.Clone(a.Reply) // the application may use its block again
-	return a, err
+	if err != nil {
+		staged.Failure = failureOf(err)
+	}
+	staged.Reject, staged.Reply = a.Reject, bytes.Clone(a.Reply) // the application may use its block again
+	return staged
 }
 
 // confirm is for a created cell whose row is taken: it returns once the row is written in

@@ -30,7 +30,7 @@ func (n *Node) openEntry(ctx context.Context) error {
 	return nil
 }
 
-// openSpot makes a Spot and runs its OnInitialize.
+// openSpot makes a Spot that has no row and runs its first callbacks.
 func (n *Node) openSpot(ctx context.Context, typ *ObjectType, ref ActorRef) (*objectCell, *Error) {
 	held := &hold{}
 	c := n.newCell(typ, ref, 0, held)
@@ -38,17 +38,66 @@ func (n *Node) openSpot(ctx context.Context, typ *ObjectType, ref ActorRef) (*ob
 		c.instance, e = typ.Factory(&c.context)
 		return e
 	})
+	var a Admission
 	if err == nil {
-		c.box.Seal(&release{cell: c, from: held, next: c})
-		if typ.OnInitialize != nil {
-			err = c.await(ctx, c.lifecycle, "OnInitialize", func(call *Call) error { return typ.OnInitialize(call, c.instance) })
-		}
+		a, err = c.open(ctx, deadlineOf(ctx), nil)
+	}
+	if a.Reject {
+		err = fail(errkind.Rejected, "", "", "its OnCreate refused it with %q", a.Reply)
 	}
 	if err != nil {
 		c.refuseAll(err)
 		return nil, err
 	}
+	c.box.Seal(&release{cell: c, from: held, next: c})
 	return c, nil
+}
+
+// open runs a new Spot's first callbacks in one turn, while all else is held, and waits for
+// it until ctx ends. After the deadline none of them begins.
+func (c *objectCell) open(ctx context.Context, deadline clock.Mono, request []byte) (Admission, *Error) {
+	var decided Admission // the turn's, until it has ended
+	typ := c.typ
+	callbacks := []struct {
+		what string
+		run  func(*Call) error
+	}{
+		{"Configure", bound(typ.Configure, c)},
+		{"OnCreate", nil},
+		{"OnInitialize", bound(typ.OnInitialize, c)},
+	}
+	if typ.OnCreate != nil {
+		callbacks[1].run = func(call *Call) (e error) {
+			decided, e = typ.OnCreate(call, c.instance, request)
+			return e
+		}
+	}
+	err := c.await(ctx, c.step, "open", func(t *turn) *Error {
+		for _, b := range callbacks {
+			switch {
+			case b.run == nil || decided.Reject:
+				continue
+			case clock.Now().Reached(deadline):
+				return errOpenLate
+			}
+			if err := c.callback(t.claim, b.what, deadline, b.run); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Admission{}, err
+	}
+	return decided, nil
+}
+
+// bound returns the callback with its instance, or nil if there is none.
+func bound(f func(*Call, any) error, c *objectCell) func(*Call) error {
+	if f == nil {
+		return nil
+	}
+	return func(call *Call) error { return f(call, c.instance) }
 }
 
 // closeSpot runs a Spot's OnClosing, when all accepted work is over (CL-02). One that has
@@ -57,30 +106,49 @@ func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReaso
 	if !c.stored {
 		defer n.drop(c, errStopping)
 	}
-	typ := c.typ
-	if typ.OnClosing == nil {
+	if c.typ.OnClosing == nil {
 		return nil
 	}
-	// Behind all that was accepted, and its timers are over.
-	err := c.await(ctx, c.whenCalm, "OnClosing", func(call *Call) error {
-		c.fenceTimers()
-		return typ.OnClosing(call, c.instance, reason)
-	})
-	if err != nil {
+	// Behind all that was accepted.
+	err := c.await(ctx, c.whenCalm, "OnClosing", func(t *turn) *Error { return c.lastCall(t, reason, deadlineOf(ctx)) })
+	if err != nil && err != errGone { // somebody else has closed it meanwhile
 		return err.of("close", c.ref.ID)
 	}
 	return nil
 }
 
+// lastCall runs OnClosing, once. No timer ticks any more then.
+func (c *objectCell) lastCall(t *turn, reason ClosingReason, deadline clock.Mono) *Error {
+	if c.closing {
+		return nil
+	}
+	c.closing = true
+	c.fenceTimers()
+	if c.typ.OnClosing == nil {
+		return nil
+	}
+	return c.callback(t.claim, "OnClosing", deadline, func(call *Call) error { return c.typ.OnClosing(call, c.instance, reason) })
+}
+
 // whenCalm is ended for what must find no turn of the object in a Yield, or behind one.
 func (c *objectCell) whenCalm(f func(*turn)) {
-	c.ended(func(t *turn) {
-		if t.refused == nil && c.yields.Load() > 0 {
-			c.calm.Store(&f)
-			return
-		}
+	c.ended(func(t *turn) { c.calmly(t, f) })
+}
+
+// calmly runs f now, or in a step as soon as no turn of the object is in a Yield.
+func (c *objectCell) calmly(t *turn, f func(*turn)) {
+	if t.refused != nil || c.yields.Load() == 0 {
 		f(t)
-	})
+		return
+	}
+	if before := c.calm.Load(); before != nil {
+		next := f
+		f = func(t *turn) {
+			(*before)(t)
+			c.calmly(t, next)
+		}
+	}
+	c.calm.Store(&f)
 }
 
 // closeSpots closes the node's Spots, the Entry Spot last.
@@ -98,9 +166,9 @@ func (n *Node) closeSpots(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// await runs a callback in the object's turn, which queue finds for it, under ctx's
-// deadline, and waits for its end. Past the deadline nobody waits for it any more.
-func (a *objectCell) await(ctx context.Context, queue func(func(*turn)), what string, f func(*Call) error) *Error {
+// await runs f, which runs callbacks, in the object's turn, which queue finds for it, and
+// waits for its end. When ctx has ended nobody waits for it any more.
+func (a *objectCell) await(ctx context.Context, queue func(func(*turn)), what string, f func(*turn) *Error) *Error {
 	ended := make(chan *Error, 1)
 	queue(func(t *turn) {
 		if t.refused != nil {
@@ -109,7 +177,7 @@ func (a *objectCell) await(ctx context.Context, queue func(func(*turn)), what st
 		}
 		err := errTurnEnded // if it ends its goroutine
 		defer func() { ended <- err }()
-		err = a.callback(t.claim, what, deadlineOf(ctx), f)
+		err = f(t)
 	})
 	select {
 	case err := <-ended:

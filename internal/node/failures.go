@@ -13,8 +13,8 @@ var (
 	errQueueFull      = &Error{Kind: errkind.CapacityExceeded, Text: "the actor's queue is full, or those of the node together"}
 	errQueueFullThere = &Error{Kind: errkind.Unavailable, Text: "the actor's queue is full at its node, or the node's queues together"}
 	errNotOwner       = &Error{Kind: errkind.Unavailable, Text: "this node's owner lease is not confirmed; it acts again when the Store answers"}
-	errGone           = &Error{Kind: errkind.NotFound, Text: "the actor was destroyed"}
-	errNotHere        = &Error{Kind: errkind.Unavailable, Text: "the actor is not at this node", stale: true}
+	errGone           = &Error{Kind: errkind.NotFound, Text: "it was destroyed or closed"}
+	errNotHere        = &Error{Kind: errkind.Unavailable, Text: "the object is not at this node", stale: true}
 	errNotFoundHere   = &Error{Kind: errkind.Unavailable, Text: "the Store names this node as its owner, and it is not here"}
 	errTurnEnded      = &Error{Kind: errkind.InternalFailure, Text: "the handler ended its goroutine"}
 	errBindingStale   = &Error{Kind: errkind.InvalidOperation, Text: "the session's binding to this actor is over"}
@@ -30,7 +30,7 @@ var (
 	errYieldLate      = &Error{Kind: errkind.InvalidOperation, Text: "the yielding context is of a turn that is over"}
 	errSameGate       = &Error{Kind: errkind.InvalidOperation, Text: "it runs under the gate that this handler holds, so its reply could not come; wait with Yielding"}
 	errYieldsFull     = &Error{Kind: errkind.CapacityExceeded, Text: "too many handlers of this node have yielded and wait"}
-	errSelfRequest    = &Error{Kind: errkind.InvalidOperation, Text: "an actor's handler cannot wait for the actor itself"}
+	errSelfRequest    = &Error{Kind: errkind.InvalidOperation, Text: "an object's handler cannot wait for the object itself"}
 	errRepliesFull    = &Error{Kind: errkind.Unavailable, Text: "the handler ran, and its reply found no room on the link"}
 	errNoCredit       = &Error{Kind: errkind.DeadlineExceeded, Text: "the other node took no more messages within the send timeout; nothing was sent"}
 )
@@ -43,7 +43,7 @@ func (e *Error) of(op, object string) *Error {
 }
 
 func errNoStore(op, id string) *Error {
-	return fail(errkind.NotConfigured, op, id, "this node has no Location Store, so it knows no actors")
+	return fail(errkind.NotConfigured, op, id, "this node has no Location Store, so it knows no objects")
 }
 
 func errOwnerDead(op, id, rid string) *Error {
@@ -55,7 +55,7 @@ func errNoLink(op, id, rid string) *Error {
 }
 
 func errIncarnation(op, id string, asked, is uint64) *Error {
-	return fail(errkind.InvalidOperation, op, id, "the ref names incarnation %d, the actor is %d", asked, is)
+	return fail(errkind.InvalidOperation, op, id, "the ref names incarnation %d, the object is %d", asked, is)
 }
 
 // errKind says that the id is another kind's than the one that was meant.

@@ -373,7 +373,9 @@ func TestCallbacksAndInstanceSpotsRegisterNoJoin(t *testing.T) {
 	try := func(c *Call, _ any) error { return register(Join{Actor: "ada", Spot: "x"})(c) }
 	for _, c := range []*objectCell{room, w.node.entry} {
 		for _, what := range []string{"OnInitialize", "OnClosing"} {
-			err := c.await(t.Context(), c.ended, what, func(c *Call) error { return try(c, nil) })
+			err := c.await(t.Context(), c.ended, what, func(t *turn) *Error {
+				return c.callback(t.claim, what, clock.Never, func(c *Call) error { return try(c, nil) })
+			})
 			w.wantError(what, err, errJoinNotHere)
 		}
 		told := make(chan error, 1)

@@ -11,25 +11,35 @@ import (
 )
 
 const (
-	opFind    = "find actor"
+	opFind    = "find"
 	opDestroy = "destroy actor"
 )
 
 // Find returns the Ready Actor with that id. It creates nothing and reads the
 // Store, not the cache. An Actor whose owner is dead is Unavailable, and its ref comes
 // with the error.
-func (n *Node) Find(ctx context.Context, id string) (ref ActorRef, found bool, _ error) {
-	if !wire.ValidID(id) {
-		return ActorRef{}, false, fail(errkind.InvalidOperation, opFind, id, "an id has 1 to %d bytes of UTF-8", idBytesMax)
+func (n *Node) Find(ctx context.Context, id string) (ActorRef, bool, error) {
+	return n.find(ctx, Target{ID: id})
+}
+
+// FindSpot is Find of a User or Instance Spot.
+func (n *Node) FindSpot(ctx context.Context, id string) (SpotRef, bool, error) {
+	ref, found, err := n.find(ctx, Target{ID: id, spot: true})
+	return SpotRef(ref), found, err
+}
+
+func (n *Node) find(ctx context.Context, to Target) (ActorRef, bool, error) {
+	if !wire.ValidID(to.ID) {
+		return ActorRef{}, false, fail(errkind.InvalidOperation, opFind, to.ID, "an id has 1 to %d bytes of UTF-8", idBytesMax)
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.CreateTimeout)
 	defer cancel()
 	var r *route
 	var err *Error
-	blocking(ctx, func() { r, err = n.routes.read(ctx, opFind, id) })
+	blocking(ctx, func() { r, err = n.routes.read(ctx, opFind, to.ID) })
 	switch {
-	case r != nil && r.kind != store.Actor:
-		return ActorRef{}, false, errKind(opFind, id, r.kind)
+	case r != nil && !to.fits(r.kind):
+		return ActorRef{}, false, errKind(opFind, to.ID, r.kind)
 	case err == nil:
 		return r.ref, true, nil
 	case err.Kind == errkind.NotFound:
@@ -43,23 +53,10 @@ func (n *Node) Find(ctx context.Context, id string) (ref ActorRef, found bool, _
 // Destroy ends the Actor that ref names. It returns false if it is gone
 // already, and InvalidOperation if the id now belongs to another incarnation.
 func (n *Node) Destroy(ctx context.Context, ref ActorRef) (bool, error) {
-	if n.store == nil {
-		return false, errNoStore(opDestroy, ref.ID)
-	}
-	if !wire.ValidID(ref.ID) || ref.ObjectGen == 0 {
-		return false, fail(errkind.InvalidOperation, opDestroy, ref.ID, "the ref names no incarnation")
-	}
-	if err := fenced(ctx); err != nil {
-		return false, err.of(opDestroy, ref.ID)
-	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.CreateTimeout)
 	defer cancel()
-	if t := turnFrom(ctx); t != nil && t.cell != nil && t.cell.ref.ID == ref.ID {
-		return false, fail(errkind.InvalidOperation, opDestroy, ref.ID, "an actor's own handler cannot wait for its end")
-	} else if t != nil && t.gate != nil && t.cell != nil {
-		if cell, here := n.actors.Load(ref.ID); here && t.cell.sharesGate(cell) {
-			return false, errSameGate.of(opDestroy, ref.ID)
-		}
+	if err := n.mayEnd(ctx, opDestroy, &ref); err != nil {
+		return false, err
 	}
 	var destroyed bool
 	var err *Error
@@ -68,6 +65,30 @@ func (n *Node) Destroy(ctx context.Context, ref ActorRef) (bool, error) {
 		return false, err
 	}
 	return destroyed, nil
+}
+
+// mayEnd refuses what names nothing, and a turn that would wait for its own end.
+func (n *Node) mayEnd(ctx context.Context, op string, ref *ActorRef) *Error {
+	switch {
+	case n.store == nil:
+		return errNoStore(op, ref.ID)
+	case !wire.ValidID(ref.ID) || ref.ObjectGen == 0:
+		return fail(errkind.InvalidOperation, op, ref.ID, "the ref names no incarnation")
+	}
+	t := turnFrom(ctx)
+	if err := t.fenced(); err != nil {
+		return err.of(op, ref.ID)
+	}
+	if t == nil || t.cell == nil {
+		return nil
+	}
+	if t.cell.ref.ID == ref.ID {
+		return fail(errkind.InvalidOperation, op, ref.ID, "an object's own handler cannot wait for its end")
+	}
+	if cell, here := n.actors.Load(ref.ID); here && t.gate != nil && t.cell.sharesGate(cell) {
+		return errSameGate.of(op, ref.ID)
+	}
+	return nil
 }
 
 func (n *Node) destroy(ctx context.Context, ref ActorRef) (bool, *Error) {
@@ -84,7 +105,7 @@ func (n *Node) destroy(ctx context.Context, ref ActorRef) (bool, *Error) {
 	case err != nil && now.ref != ref: // who wants it freed has to say whose it is
 		return false, err
 	case err != nil:
-		return n.free(ctx, ref)
+		return n.free(ctx, opDestroy, ref)
 	}
 	op := newOpID()
 	if n.isHere(&now.ref) {
@@ -107,13 +128,14 @@ func (n *Node) destroy(ctx context.Context, ref ActorRef) (bool, *Error) {
 	return destroyed, nil
 }
 
-// free removes the row of an Actor whose owner's lease is over by the Store's clock. That
-// its state is lost is the caller's decision: it names the owner.
-func (n *Node) free(ctx context.Context, ref ActorRef) (bool, *Error) {
+// free removes the row of an object whose owner's lease is over by the Store's clock. That
+// its state is lost is the caller's decision: it names the owner. It is false for one that
+// is gone, and for a Spot with members, which go before it.
+func (n *Node) free(ctx context.Context, what string, ref ActorRef) (bool, *Error) {
 	row, found, err := n.store.Read(ctx, ref.ID)
 	switch {
 	case err != nil:
-		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
+		return false, n.storeFailure(ctx, err, ref.ID).of(what, ref.ID)
 	case !found:
 		return false, nil
 	}
@@ -122,9 +144,11 @@ func (n *Node) free(ctx context.Context, ref ActorRef) (bool, *Error) {
 	change, doubt, err := untilKnown(ctx, settleWaitMax, func() (store.Change, error) { return n.store.Free(ctx, f) })
 	switch {
 	case doubt || err != nil:
-		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
+		return false, n.storeFailure(ctx, err, ref.ID).of(what, ref.ID)
+	case change.Reason == store.NotEmpty:
+		return false, nil
 	case !deleted(change.Reason):
-		return false, fail(errkind.Unavailable, opDestroy, ref.ID, "the Store refused to free it: %v", change.Reason)
+		return false, fail(errkind.Unavailable, what, ref.ID, "the Store refused to free it: %v", change.Reason)
 	}
 	n.routes.drop(ref.ID)
 	return change.Reason == store.Applied || change.Reason == store.AlreadyApplied, nil
@@ -138,7 +162,7 @@ func (n *Node) destroyHere(ctx context.Context, ref ActorRef, op store.OpID) (bo
 	cell, ok := n.actors.Load(ref.ID)
 	switch {
 	case !ok:
-		return n.destroyOrphan(ctx, ref, op)
+		return n.removeOrphan(ctx, opDestroy, ref, op, func() (bool, *Error) { return n.destroyHere(ctx, ref, op) })
 	case cell.typ.Kind != store.Actor:
 		return false, errKind(opDestroy, ref.ID, cell.typ.Kind)
 	case cell.ref.ObjectGen != ref.ObjectGen:
@@ -162,16 +186,19 @@ type destroyEnd struct {
 	err       *Error
 }
 
+// endOf is the end for who finds the object ended.
+func endOf(refused *Error) destroyEnd {
+	if refused == errGone { // somebody else ended it meanwhile
+		return destroyEnd{}
+	}
+	return destroyEnd{err: refused}
+}
+
 // destroyInTurn holds the Actor's messages and asks the Store in the background.
 // ended is called once, with the result.
 func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
-	switch t.refused {
-	case nil:
-	case errGone: // somebody else ended it meanwhile
-		ended(destroyEnd{})
-		return
-	default:
-		ended(destroyEnd{err: t.refused})
+	if t.refused != nil {
+		ended(endOf(t.refused))
 		return
 	}
 	cell, held := t.cell, &hold{}
@@ -198,7 +225,7 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 	if cell.gone.Load() { // the row turned out to be another's meanwhile
 		return destroyEnd{}
 	}
-	kept, err := n.deleteRow(cell, op)
+	kept, _, err := n.deleteRow(cell, op)
 	switch {
 	case kept:
 		cell.box.Seal(&release{cell: cell, from: held, next: cell})
@@ -210,11 +237,15 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 	return destroyEnd{err == nil, err}
 }
 
-// deleteRow removes the row under the Actor's own fence, for the holder of takeRow.
-// kept says that the row is certainly still there and this process's. Once an answer was lost, it goes on
-// asking until it has one: an Actor that may have lost its row must not run.
-func (n *Node) deleteRow(cell *objectCell, op store.OpID) (kept bool, _ *Error) {
-	id := cell.ref.ID
+// deleteRow removes the row under the object's own fence, for the holder of takeRow.
+// kept says that the row is certainly still there and this process's, and why, if the Store
+// said so. Once an answer was lost, it goes on asking until it has one: an object that may
+// have lost its row must not run.
+func (n *Node) deleteRow(cell *objectCell, op store.OpID) (kept bool, why store.Reason, _ *Error) {
+	id, what := cell.ref.ID, opDestroy
+	if cell.typ.Kind != store.Actor {
+		what = opClose
+	}
 	fence := n.fence(cell.typ.Kind, id, store.ObjectGen(cell.ref.ObjectGen), cell.version)
 	change, doubt, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
 		n.deletes <- struct{}{} // each holder leaves within storeCallMax
@@ -223,13 +254,13 @@ func (n *Node) deleteRow(cell *objectCell, op store.OpID) (kept bool, _ *Error) 
 	})
 	switch {
 	case doubt && n.life.Err() != nil:
-		return false, errStopping.of(opDestroy, id)
+		return false, 0, errStopping.of(what, id)
 	case err != nil:
-		return !doubt, fromStore(err, opDestroy, id)
+		return !doubt, 0, fromStore(err, what, id)
 	case deleted(change.Reason):
-		return false, nil
+		return false, change.Reason, nil
 	}
-	return n.owns(&change.Record), fail(errkind.Unavailable, opDestroy, id, "the Store refused it: %v", change.Reason)
+	return n.owns(&change.Record), change.Reason, fail(errkind.Unavailable, what, id, "the Store refused it: %v", change.Reason)
 }
 
 // unreadable reports whether the Store answered that it has a row which no zlnode writes;
@@ -264,27 +295,27 @@ func deleted(r store.Reason) bool {
 	return r == store.Applied || r == store.AlreadyApplied || r == store.Missing || r == store.GenerationConflict
 }
 
-// destroyOrphan removes a row that names this process and has no Actor here, as
-// is left when it was never learnt how a creation ended.
-func (n *Node) destroyOrphan(ctx context.Context, ref ActorRef, op store.OpID) (bool, *Error) {
+// removeOrphan removes a row that names this process and has no object here, as is left
+// when it was never learnt how a creation ended. If there is one by now, it is here's.
+func (n *Node) removeOrphan(ctx context.Context, what string, ref ActorRef, op store.OpID, here func() (bool, *Error)) (bool, *Error) {
 	row, found, err := n.store.Read(ctx, ref.ID)
 	switch {
 	case err != nil:
-		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
+		return false, n.storeFailure(ctx, err, ref.ID).of(what, ref.ID)
 	case !found || row.State != store.Ready || uint64(row.ObjectGen) != ref.ObjectGen:
 		return false, nil
 	case !n.owns(&row):
-		return false, errNotHere.of(opDestroy, ref.ID)
+		return false, errNotHere.of(what, ref.ID)
 	}
 	if _, ok := n.actors.Load(ref.ID); ok { // it came while the row was read
-		return n.destroyHere(ctx, ref, op)
+		return here()
 	}
 	change, err := n.store.Delete(ctx, store.FenceOf(&row), op)
 	switch {
 	case err != nil:
-		return false, n.storeFailure(ctx, err, ref.ID).of(opDestroy, ref.ID)
+		return false, n.storeFailure(ctx, err, ref.ID).of(what, ref.ID)
 	case !deleted(change.Reason):
-		return false, fail(errkind.Unavailable, opDestroy, ref.ID, "the Store refused it: %v", change.Reason)
+		return false, fail(errkind.Unavailable, what, ref.ID, "the Store refused it: %v", change.Reason)
 	}
 	n.routes.drop(ref.ID)
 	return true, nil

@@ -94,7 +94,19 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		if err != nil {
 			return err
 		}
-		l.create(&c)
+		l.create(store.Actor, &c)
+	case wire.CmdUserSpotCreate:
+		c, err := wire.DecodeUserSpotCreate(body)
+		if err != nil {
+			return err
+		}
+		l.create(store.UserSpot, (*wire.ActorCreate)(&c))
+	case wire.CmdUserSpotClose:
+		c, err := wire.DecodeUserSpotClose(body)
+		if err != nil {
+			return err
+		}
+		l.closeSpot(&c)
 	case wire.CmdActorDestroy:
 		d, err := wire.DecodeActorDestroy(body)
 		if err != nil {
@@ -207,10 +219,10 @@ func deadlineAfter(ms uint32) clock.Mono {
 }
 
 // create runs a creation that the peer reserved for this node.
-func (l *linkConn) create(c *wire.ActorCreate) {
+func (l *linkConn) create(kind store.Kind, c *wire.ActorCreate) {
 	job := creation.Job{
 		Op: store.OperationKey{SourceRID: l.peer.RID, SourceLifecycle: store.LeaseGen(c.SourceLifecycle), Op: c.Op},
-		ID: string(c.ID), Type: string(c.Type), Kind: store.Actor, ObjGen: store.ObjectGen(c.ObjGen), Version: store.Version(c.StoreVersion),
+		ID: string(c.ID), Type: string(c.Type), Kind: kind, ObjGen: store.ObjectGen(c.ObjGen), Version: store.Version(c.StoreVersion),
 		Deadline: deadlineAfter(c.DeadlineMS),
 	}
 	waits := c.SourceLifecycle == l.peer.Lifecycle
@@ -235,16 +247,32 @@ func (l *linkConn) create(c *wire.ActorCreate) {
 
 // destroy ends an Actor of this node for the peer.
 func (l *linkConn) destroy(d *wire.ActorDestroy) {
-	ref, corr, op := refFromWire(&d.Ref), d.Correlation, store.OpID(d.Op)
+	ref, op := refFromWire(&d.Ref), store.OpID(d.Op)
+	l.endObject(d.Correlation, clock.Now().Add(finishTime), func(ctx context.Context) (bool, *Error) {
+		return l.node.destroyHere(ctx, ref, op)
+	})
+}
+
+// closeSpot closes a User Spot of this node for the peer.
+func (l *linkConn) closeSpot(c *wire.UserSpotClose) {
+	k := spotClose{
+		ref: refFromWire(&c.Ref), version: store.Version(c.StoreVersion), op: c.Op, reason: ExplicitClose,
+		deadline: deadlineAfter(c.DeadlineMS),
+	}
+	l.endObject(c.Correlation, k.deadline, func(ctx context.Context) (bool, *Error) { return l.node.closeHere(ctx, k) })
+}
+
+// endObject waits for an object's end until the deadline and tells the peer.
+func (l *linkConn) endObject(corr uint64, deadline clock.Mono, end func(context.Context) (bool, *Error)) {
 	started := l.node.background(func() {
-		ctx, cancel := context.WithTimeout(l.node.life, finishTime)
+		ctx, cancel := context.WithDeadline(l.node.life, deadline.Time())
 		defer cancel()
 		if full := l.node.destroys.enter(ctx, deadlineOf(ctx)); full != nil {
 			l.sendError(corr, full)
 			return
 		}
 		defer l.node.destroys.leave()
-		destroyed, err := l.node.destroyHere(ctx, ref, op)
+		destroyed, err := end(ctx)
 		if err != nil {
 			l.sendError(corr, err)
 			return

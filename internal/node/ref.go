@@ -15,6 +15,9 @@ type ActorRef struct {
 	OwnerGen  uint64 `json:"ownerGeneration,string"` // AuthorityOwnerGeneration
 }
 
+// SpotRef names one incarnation of a User or Instance Spot at one place.
+type SpotRef ActorRef
+
 func refOf(row *store.Authority) ActorRef {
 	return ActorRef{
 		ID: row.ID, ObjectGen: uint64(row.ObjectGen), Mesh: row.Mesh, RID: row.RID,

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"sync/atomic"
+
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/store"
@@ -26,7 +28,7 @@ func (a *objectCell) sharesGate(b *objectCell) bool {
 }
 
 // PlaceSpot makes a Spot at this node of which the Store knows nothing: for tests of
-// handlers. It runs its OnInitialize.
+// handlers. It runs its first callbacks.
 func (n *Node) PlaceSpot(id, typ string) error {
 	t := n.app.Spots[typ]
 	if t == nil {
@@ -58,10 +60,11 @@ func (n *Node) PlaceMember(actor, spot string) error {
 	}
 	done := make(chan *Error, 1)
 	a.lifecycle(func(t *turn) {
-		if t.refused == nil {
-			a.join(t.claim, s)
+		err := t.refused
+		if err == nil {
+			err = a.join(t.claim, s)
 		}
-		done <- t.refused
+		done <- err
 	})
 	if err := <-done; err != nil {
 		return err.of("place member", actor)
@@ -70,12 +73,49 @@ func (n *Node) PlaceMember(actor, spot string) error {
 }
 
 // join makes the Actor a member of the User Spot, from its next turn on. Under its claim.
-func (a *objectCell) join(claim *mailbox.Claim[message], spot *objectCell) {
+func (a *objectCell) join(claim *mailbox.Claim[message], spot *objectCell) *Error {
+	if !spot.members.enter() {
+		return errClosing
+	}
+	if before := a.spot.Load(); before != nil {
+		before.members.leave()
+	}
 	g := spot.group.Load()
 	claim.Join(g)
 	a.group.Store(g)
 	a.spot.Store(spot)
+	return nil
 }
+
+// roster counts the Actors in a User Spot, and those who have been let in and are on their
+// way. The close of a Spot and the entry of a member exclude each other. The zero value is
+// that of an open Spot without members. Safe for concurrent use.
+type roster struct{ count atomic.Int32 } // < 0: the Spot is being closed
+
+// enter counts a member, unless the Spot is being closed.
+func (r *roster) enter() bool {
+	for {
+		n := r.count.Load()
+		if n < 0 {
+			return false
+		}
+		if r.count.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (r *roster) leave() { r.count.Add(-1) }
+
+// none reports whether there is no member.
+func (r *roster) none() bool { return r.count.Load() <= 0 }
+
+// shut lets nobody in any more. It reports false, and changes nothing, if there is a member
+// or another close.
+func (r *roster) shut() bool { return r.count.CompareAndSwap(0, -1) }
+
+// reopen undoes shut.
+func (r *roster) reopen() { r.count.Store(0) }
 
 // hasMember reports whether the Actor is in the Spot. While the Actor has no Join, it may
 // be about to leave.

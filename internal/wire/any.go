@@ -51,6 +51,10 @@ func Decode(record []byte) (Record, error) {
 		return boxed(DecodeUnbind(body))
 	case CmdBind:
 		return boxed(DecodeBind(body))
+	case CmdUserSpotCreate:
+		return boxed(DecodeUserSpotCreate(body))
+	case CmdUserSpotClose:
+		return boxed(DecodeUserSpotClose(body))
 	case CmdActorCreate:
 		return boxed(DecodeActorCreate(body))
 	default:

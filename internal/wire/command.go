@@ -5,27 +5,29 @@ import "strconv"
 // Command is the number of a record type. Numbers never change their meaning.
 type Command uint8
 
-// The commands. 40, 42–45, 47, 48, 50–52 are reserved for moves, remote User
-// Spots and session control; a peer that sends one today is refused.
+// The commands. 40, 42–45, 50–52 are reserved for moves and session control; a peer that
+// sends one today is refused.
 const (
-	CmdHello         Command = 1
-	CmdAdmit         Command = 2
-	CmdReject        Command = 3
-	CmdProbe         Command = 5
-	CmdAck           Command = 6
-	CmdCredit        Command = 7
-	CmdGoodbye       Command = 8
-	CmdActorSend     Command = 10
-	CmdActorRequest  Command = 11
-	CmdReply         Command = 12
-	CmdError         Command = 13
-	CmdActorDestroy  Command = 14
-	CmdRouteStale    Command = 15
-	CmdSessionPacket Command = 24
-	CmdPush          Command = 36
-	CmdUnbind        Command = 37
-	CmdBind          Command = 38
-	CmdActorCreate   Command = 49
+	CmdHello          Command = 1
+	CmdAdmit          Command = 2
+	CmdReject         Command = 3
+	CmdProbe          Command = 5
+	CmdAck            Command = 6
+	CmdCredit         Command = 7
+	CmdGoodbye        Command = 8
+	CmdActorSend      Command = 10
+	CmdActorRequest   Command = 11
+	CmdReply          Command = 12
+	CmdError          Command = 13
+	CmdActorDestroy   Command = 14
+	CmdRouteStale     Command = 15
+	CmdSessionPacket  Command = 24
+	CmdPush           Command = 36
+	CmdUnbind         Command = 37
+	CmdBind           Command = 38
+	CmdUserSpotCreate Command = 47
+	CmdUserSpotClose  Command = 48
+	CmdActorCreate    Command = 49
 )
 
 // Form says what a record expects in return.
@@ -75,24 +77,26 @@ const (
 
 // table is the one list of commands; everything else is derived from it.
 var table = [256]Info{
-	CmdHello:         {Name: "hello", Form: OneWay, Before: true},
-	CmdAdmit:         {Name: "admit", Form: OneWay, Before: true},
-	CmdReject:        {Name: "reject", Form: OneWay, Before: true, After: true},
-	CmdProbe:         {Name: "probe", Form: OneWay, After: true},
-	CmdAck:           {Name: "ack", Form: OneWay, After: true},
-	CmdCredit:        {Name: "credit", Form: OneWay, After: true},
-	CmdGoodbye:       {Name: "goodbye", Form: OneWay, After: true},
-	CmdActorSend:     {Name: "actorSend", Form: OneWay, After: true, Credited: true, Flags: FlagSpot},
-	CmdActorRequest:  {Name: "actorRequest", Form: Request, After: true, Credited: true, Flags: FlagSpot},
-	CmdReply:         {Name: "reply", Form: Answer, After: true},
-	CmdError:         {Name: "error", Form: Answer, After: true, Flags: FlagStale | FlagApplication},
-	CmdActorDestroy:  {Name: "actorDestroy", Form: Request, After: true},
-	CmdRouteStale:    {Name: "routeStale", Form: OneWay, After: true},
-	CmdSessionPacket: {Name: "sessionPacket", Form: Either, After: true, Credited: true, Flags: FlagRequest},
-	CmdPush:          {Name: "push", Form: OneWay, After: true, Credited: true},
-	CmdUnbind:        {Name: "unbind", Form: OneWay, After: true},
-	CmdBind:          {Name: "bind", Form: Request, After: true},
-	CmdActorCreate:   {Name: "actorCreate", Form: Request, After: true},
+	CmdHello:          {Name: "hello", Form: OneWay, Before: true},
+	CmdAdmit:          {Name: "admit", Form: OneWay, Before: true},
+	CmdReject:         {Name: "reject", Form: OneWay, Before: true, After: true},
+	CmdProbe:          {Name: "probe", Form: OneWay, After: true},
+	CmdAck:            {Name: "ack", Form: OneWay, After: true},
+	CmdCredit:         {Name: "credit", Form: OneWay, After: true},
+	CmdGoodbye:        {Name: "goodbye", Form: OneWay, After: true},
+	CmdActorSend:      {Name: "actorSend", Form: OneWay, After: true, Credited: true, Flags: FlagSpot},
+	CmdActorRequest:   {Name: "actorRequest", Form: Request, After: true, Credited: true, Flags: FlagSpot},
+	CmdReply:          {Name: "reply", Form: Answer, After: true},
+	CmdError:          {Name: "error", Form: Answer, After: true, Flags: FlagStale | FlagApplication},
+	CmdActorDestroy:   {Name: "actorDestroy", Form: Request, After: true},
+	CmdRouteStale:     {Name: "routeStale", Form: OneWay, After: true},
+	CmdSessionPacket:  {Name: "sessionPacket", Form: Either, After: true, Credited: true, Flags: FlagRequest},
+	CmdPush:           {Name: "push", Form: OneWay, After: true, Credited: true},
+	CmdUnbind:         {Name: "unbind", Form: OneWay, After: true},
+	CmdBind:           {Name: "bind", Form: Request, After: true},
+	CmdUserSpotCreate: {Name: "userSpotCreate", Form: Request, After: true},
+	CmdUserSpotClose:  {Name: "userSpotClose", Form: Request, After: true},
+	CmdActorCreate:    {Name: "actorCreate", Form: Request, After: true},
 }
 
 // Info returns the command's row; ok is false for a number that is no command.

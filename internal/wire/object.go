@@ -98,9 +98,11 @@ func (a *ActorCreate) Size() int {
 }
 
 // AppendTo appends the record to dst.
-func (a *ActorCreate) AppendTo(dst []byte) []byte {
+func (a *ActorCreate) AppendTo(dst []byte) []byte { return a.appendAs(CmdActorCreate, dst) }
+
+func (a *ActorCreate) appendAs(cmd Command, dst []byte) []byte {
 	size := a.Size()
-	dst = begin(dst, size, CmdActorCreate, 0)
+	dst = begin(dst, size, cmd, 0)
 	dst = appendU64(dst, a.Correlation)
 	dst = append(dst, a.Op[:]...)
 	dst = appendU64(dst, a.SourceLifecycle)
@@ -114,8 +116,12 @@ func (a *ActorCreate) AppendTo(dst []byte) []byte {
 }
 
 // DecodeActorCreate reads the body of a CmdActorCreate.
-func DecodeActorCreate(body []byte) (a ActorCreate, err error) {
-	d := decoder{b: body, cmd: CmdActorCreate}
+func DecodeActorCreate(body []byte) (ActorCreate, error) {
+	return decodeCreate(body, CmdActorCreate)
+}
+
+func decodeCreate(body []byte, cmd Command) (a ActorCreate, err error) {
+	d := decoder{b: body, cmd: cmd}
 	a.Correlation = d.nonZero("correlation")
 	a.Op = d.op("op")
 	a.SourceLifecycle = d.someGen("sourceLifecycle")

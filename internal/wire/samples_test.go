@@ -38,10 +38,12 @@ func samples() map[Command][]Record {
 			&SessionPacket{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Name: []byte("move"), Payload: []byte{1}},
 			&SessionPacket{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Correlation: 14, DeadlineMS: 1, Name: []byte("state")},
 		},
-		CmdPush:        {&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}}},
-		CmdUnbind:      {&Unbind{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindClosed}},
-		CmdBind:        {&Bind{Correlation: 15, Ref: ref, Session: 1, BindingGen: 2}},
-		CmdActorCreate: {&ActorCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("player-42"), Type: []byte("player"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
+		CmdPush:           {&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}}},
+		CmdUnbind:         {&Unbind{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindClosed}},
+		CmdBind:           {&Bind{Correlation: 15, Ref: ref, Session: 1, BindingGen: 2}},
+		CmdUserSpotCreate: {&UserSpotCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("room-7"), Type: []byte("room"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
+		CmdUserSpotClose:  {&UserSpotClose{Correlation: 17, Ref: ref, StoreVersion: 9, Op: op, DeadlineMS: 5000}},
+		CmdActorCreate:    {&ActorCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("player-42"), Type: []byte("player"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
 	}
 }
 
@@ -77,7 +79,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 17).Draw(t, "command") {
+	switch rapid.IntRange(0, 19).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -121,6 +123,10 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		return &Bind{Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
 	case 16:
 		return &RouteStale{ID: genID.Draw(t, "id"), OwnerGen: genGen.Draw(t, "ownerGen")}
+	case 17:
+		return &UserSpotClose{Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), StoreVersion: genSome.Draw(t, "version"), Op: genOp.Draw(t, "op"), DeadlineMS: genMS.Draw(t, "ms")}
+	case 18:
+		return &UserSpotCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}
 	default:
 		return &ActorCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}
 	}

@@ -65,7 +65,7 @@ func TestCommandTable(t *testing.T) {
 	}
 	f("credited", credited, "actorSend actorRequest sessionPacket push")
 	f("before admit", before, "hello admit reject")
-	f("requests", requests, "actorRequest actorDestroy bind actorCreate")
+	f("requests", requests, "actorRequest actorDestroy bind userSpotCreate userSpotClose actorCreate")
 	f("answers", answers, "reply error")
 	if got := Command(40).String(); got != "command(40)" {
 		t.Errorf("unknown command prints %q", got)
