@@ -41,7 +41,7 @@ func runChild() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	n, err := zlnode.Start(ctx, order.Config, counterApp())
+	n, err := zlnode.Start(ctx, order.Config, parlours(counterApp()))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
 		return true
@@ -104,6 +104,26 @@ func (p *child) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait() // "signal: killed"
 	_ = p.in.Close()
+}
+
+// parlour is a User Spot of nodes in processes of their own.
+type parlour struct{ total int }
+
+func (*parlour) OnCreate(c *zlnode.CreateSpotCall) (zlnode.Admission, error) {
+	if string(c.Request) == "hang" {
+		select {}
+	}
+	return zlnode.Accept(nil), nil
+}
+
+func parlours(app *zlnode.App) *zlnode.App {
+	s := zlnode.DefineUserSpot(app, "parlour", func(*zlnode.SpotContext) (*parlour, error) { return &parlour{}, nil },
+		zlnode.PerActor, zlnode.DisableRelocation)
+	zlnode.OnSpotRequest(s, "add", func(_ *zlnode.SpotCall, p *parlour, n int) (int, error) {
+		p.total += n
+		return p.total, nil
+	})
+	return app
 }
 
 // counter is the Actor of most tests: it counts and tells where it is.

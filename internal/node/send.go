@@ -255,15 +255,11 @@ func (n *Node) wayTo(ctx context.Context, op string, to *Target) (way, *Error) {
 		return way{}, errStopping
 	}
 	now := clock.Now()
-	if r := n.routes.cached(id, now); r != nil {
-		l, fits := n.linkFor(r), to.fits(r.kind)
-		if l != nil && fits {
+	if r := n.routes.cached(id, now); r != nil && to.fits(r.kind) {
+		if l := n.linkFor(r); l != nil {
 			return way{route: r, link: l}, nil
 		}
 		if now.Sub(r.asked) < routeRecheck && !n.isHere(&r.ref) {
-			if !fits {
-				return way{}, errKind(op, id, r.kind)
-			}
 			return way{}, errNoLink(op, id, r.ref.RID)
 		}
 	}
