@@ -79,12 +79,21 @@ type Config struct {
 	// the list is read again; open links stay. It extends no lease. Default 30 s.
 	StoreFailureGrace time.Duration
 
+	// RouteCacheMaxAge is how long messages to an id go where the Store said its object is,
+	// without asking again; never past the end of its owner's lease less the margin. A route
+	// that turns out to be wrong is forgotten at once. Default 15 s. Negative: the Store is
+	// asked for each message to another node.
+	RouteCacheMaxAge time.Duration
+
 	// Weight is the node's share of new Actors, 1–10,000; default 100. A negative
 	// weight takes none.
 	Weight int
 	// MaxActors bounds the Actors that the node hosts, at most 2,147,483,647. 0: no
 	// bound.
 	MaxActors int
+	// MaxSpots bounds the User and Instance Spots that the node hosts, as MaxActors; see
+	// MaxPerNode for those of one type.
+	MaxSpots int
 	// AppVersion is published with the node: text of at most 255 bytes.
 	AppVersion string
 
@@ -106,7 +115,7 @@ type Config struct {
 	// above; a message that finds no room is refused with CapacityExceeded, from another
 	// node with Unavailable. More takes bursts, less tells senders of a slow object earlier.
 	// Messages: up to 1,048,576, default 4,096. Bytes: from the largest message (1 MiB and a
-	// little) on, default 4 MiB.
+	// little) on, default 1 KiB for each of the messages, at least 4 MiB.
 	ObjectQueueMessages int
 	ObjectQueueBytes    int64
 
@@ -158,8 +167,8 @@ func (c Config) internal() node.Config {
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
-		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace,
-		Weight: weight, MaxActors: c.MaxActors, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
+		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
+		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,

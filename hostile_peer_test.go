@@ -165,6 +165,10 @@ func TestAMemberReachesNothingOfOthers(t *testing.T) {
 		if !found || err != nil {
 			t.Fatal(found, err)
 		}
+		row, found, err := s.location().Read(s.ctx, ref.ID)
+		if !found || err != nil {
+			t.Fatal(found, err)
+		}
 		p := s.member(t)
 		refused := func(what string, corr uint64, r wire.Record, kinds ...zlnode.Kind) {
 			t.Helper()
@@ -196,6 +200,12 @@ func TestAMemberReachesNothingOfOthers(t *testing.T) {
 			)
 		}
 		refused("a message to nobody", 20, &wire.ActorMessage{ID: []byte("nobody"), Op: 1, Correlation: 20, DeadlineMS: 1000, Name: []byte("note")}, zlnode.Unavailable)
+		refused("a spot's message to an actor", 22, &wire.ActorMessage{
+			ID: id, Spot: true, Op: 1, Correlation: 22, DeadlineMS: 1000, Name: []byte("note"), Codec: 1, Payload: []byte("0"),
+		}, zlnode.TypeMismatch)
+		refused("a message to the entry spot", 23, &wire.ActorMessage{
+			ID: []byte(row.SpotID), Spot: true, Op: 1, Correlation: 23, DeadlineMS: 1000, Name: []byte("note"),
+		}, zlnode.Unavailable)
 		refused("a message to another incarnation", 21, &wire.ActorMessage{
 			ID: id, ObjGen: ref.ObjectGen + 1, Op: 1, Correlation: 21, DeadlineMS: 1000, Name: []byte("note"), Codec: 1, Payload: []byte("0"),
 		}, zlnode.InvalidOperation)

@@ -37,7 +37,7 @@ func start(ctx context.Context, cfg Config, app *App, last func(*node.Config)) (
 }
 
 // Shutdown stops the node: nothing new is taken, clients are told, accepted work
-// finishes, the node's Actors, its lease and its descriptor leave the Store,
+// finishes, the node's Actors and Spots, its lease and its descriptor leave the Store,
 // links and ports close. When ctx ends, what is left is cut short and the error
 // says so. A second call waits for the first and returns its result.
 func (n *Node) Shutdown(ctx context.Context) error { return n.inner.Shutdown(ctx) }
@@ -69,7 +69,7 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 	return n.inner.WaitPeers(ctx, servers)
 }
 
-// Stats is a node's state at a glance: Actors, Sessions, Peers and Routes as they
+// Stats is a node's state at a glance: Actors, Spots, Sessions, Peers and Routes as they
 // are now, and counted from the start Dropped (one-way messages that were not
 // executed), FailedSends, FailedRequests, FailedCallbacks, PushesRefused, LateReplies,
 // SlowSessions, LinksRefused and Panics.

@@ -59,14 +59,18 @@ func TestTheQueuesOfANodeShareABudget(t *testing.T) {
 
 // The queue of one object has the room that is configured, in messages and in bytes.
 func TestTheQueueOfAnObjectHasItsBudget(t *testing.T) {
-	const payload, messages = 100_000, 20
-	for name, c := range map[string]zlnode.Config{
-		"messages": {ObjectQueueMessages: messages + 1}, // one of them has its turn
-		"bytes":    {ObjectQueueBytes: (messages + 1) * payload},
+	for name, x := range map[string]struct {
+		zlnode.Config
+		payload, room int
+	}{
+		"messages":      {zlnode.Config{ObjectQueueMessages: 21}, 100_000, 20}, // one of them has its turn
+		"bytes":         {zlnode.Config{ObjectQueueBytes: 2_100_000}, 100_000, 20},
+		"many messages": {zlnode.Config{ObjectQueueMessages: 20_001}, 700, 20_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEachStore(t, func(t *testing.T, w *world) {
 				g := newGate()
+				c := x.Config
 				c.RID, c.Role = "s", zlnode.RoleServer
 				n := w.start(c, recorderApp(g))
 				if _, err := n.CreateActor(w.ctx, zlnode.CreateActor{ID: "a", Type: "recorder"}); err != nil {
@@ -75,14 +79,14 @@ func TestTheQueueOfAnObjectHasItsBudget(t *testing.T) {
 				ended := g.stop(t, w, n.Actor("a"))
 				accepted, err := 0, error(nil)
 				for {
-					if err = n.Actor("a").SendRaw(w.ctx, "unknown", make([]byte, payload)); err != nil {
+					if err = n.Actor("a").SendRaw(w.ctx, "unknown", make([]byte, x.payload)); err != nil {
 						break
 					}
 					accepted++
 				}
 				wantKind(t, err, zlnode.CapacityExceeded)
-				if accepted != messages {
-					t.Errorf("accepted %d, with room for %d", accepted, messages)
+				if accepted != x.room {
+					t.Errorf("accepted %d, with room for %d", accepted, x.room)
 				}
 				close(g.open)
 				if err := receive(t, ended); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/hook"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -260,6 +261,9 @@ func TestAFullActorRefusesWhatItsClientSends(t *testing.T) {
 		c := s.stream(t)
 		c.write(request(1, "login", `{"ID":"a"}`), request(2, "stop", `{}`))
 		receive(t, s.gate.entered)
+		if s.owner != s.gateway { // the login's turn is over, so what follows goes on without the Session's queue
+			s.await("the gateway is idle", hook.Inner(s.gateway).Idle)
+		}
 		const first, count = 10, 4200 // the queue holds 4,096
 		var packets []session.Packet
 		for i := range uint64(count) {

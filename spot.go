@@ -1,6 +1,8 @@
 package zlnode
 
 import (
+	"math"
+
 	"github.com/zlnode/zlnode/internal/node"
 	"github.com/zlnode/zlnode/store"
 )
@@ -64,19 +66,38 @@ func DefineEntrySpot[S any](app *App, factory func(*SpotContext) (*S, error)) *S
 
 // DefineUserSpot registers a type of User Spots: rooms, zones, matches with members.
 // The stable type has the rules of DefineActor.
-func DefineUserSpot[S any](app *App, stableType string, factory func(*SpotContext) (*S, error), mode Mode, policy RelocationPolicy) *SpotType[S] {
+func DefineUserSpot[S any](
+	app *App, stableType string, factory func(*SpotContext) (*S, error), mode Mode, policy RelocationPolicy, options ...SpotOption,
+) *SpotType[S] {
 	if mode != SpotWide && mode != PerActor {
 		app.app.Fail("spot type %q: %d is no mode", stableType, mode)
 	}
 	checkPolicy(app, "spot type", stableType, policy)
-	return spotType[S](app, app.app.AddSpot(store.UserSpot, stableType, mode == SpotWide, spotFactory(factory)))
+	return spotType[S](app, app.app.AddSpot(store.UserSpot, stableType, mode == SpotWide, spotFactory(factory)), options...)
 }
 
 // DefineInstanceSpot registers a type of Instance Spots, which have no members and come
 // with their first message.
-func DefineInstanceSpot[S any](app *App, stableType string, factory func(*SpotContext) (*S, error), policy RelocationPolicy) *SpotType[S] {
+func DefineInstanceSpot[S any](
+	app *App, stableType string, factory func(*SpotContext) (*S, error), policy RelocationPolicy, options ...SpotOption,
+) *SpotType[S] {
 	checkPolicy(app, "spot type", stableType, policy)
-	return spotType[S](app, app.app.AddSpot(store.InstanceSpot, stableType, false, spotFactory(factory)))
+	return spotType[S](app, app.app.AddSpot(store.InstanceSpot, stableType, false, spotFactory(factory)), options...)
+}
+
+// SpotOption says more about a type of User or Instance Spots.
+type SpotOption func(*node.App, *node.ObjectType)
+
+// MaxPerNode bounds the Spots of the type that a node hosts, at most 2,147,483,647; 0, as
+// without it: as many as Config.MaxSpots allows. Each node has the bound of its own
+// program.
+func MaxPerNode(spots int) SpotOption {
+	return func(app *node.App, t *node.ObjectType) {
+		if spots < 0 || spots > math.MaxInt32 {
+			app.Fail("spot type %q: a limit of %d is not in 0 (none) to 2147483647", t.Name, spots)
+		}
+		t.Max = spots
+	}
 }
 
 func checkPolicy(app *App, what, stableType string, policy RelocationPolicy) {
@@ -93,7 +114,10 @@ func spotFactory[S any](factory func(*SpotContext) (*S, error)) func(*node.Objec
 }
 
 // spotType registers the callbacks that *S implements.
-func spotType[S any](app *App, t *node.ObjectType) *SpotType[S] {
+func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotType[S] {
+	for _, o := range options {
+		o(app.app, t)
+	}
 	var value any = (*S)(nil)
 	if _, ok := value.(Initializer); ok {
 		t.OnInitialize = func(c *node.Call, s any) error { return s.(Initializer).OnInitialize(spotCall(c)) }

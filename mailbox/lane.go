@@ -46,15 +46,18 @@ func (m *Mailbox[T]) PushLifecycle(v T) {
 func (l *lane[T]) waits() bool { return l != nil && (l.list != nil || l.head.Load() != nil) }
 
 // order puts the next message of the lane in front of the list, unless it is another
-// message's turn and one waits: that is then the first of the list.
-func (m *Mailbox[T]) order(l *lane[T]) {
+// message's turn and one waits: that is then the first of the list. Markers before it go
+// to used.
+func (m *Mailbox[T]) order(l *lane[T], used *spent[T]) {
 	if l.run == laneRun {
 		l.run = 0
 		if m.list == nil {
 			m.list = oldestFirst(m.inbox.takeAll())
 		}
 		for m.list != nil && m.list.cost == costMarker {
-			m.list = m.list.next
+			n := m.list
+			m.list, n.next = n.next, nil
+			used.add(n, m.nodes)
 		}
 		if m.list != nil {
 			return

@@ -57,7 +57,7 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 		}
 		if l := m.lane.Load(); l != nil {
 			if l.waits() {
-				m.order(l)
+				m.order(l, &used)
 			} else {
 				l.run = 0
 			}
@@ -77,7 +77,7 @@ func (m *Mailbox[T]) turns(w *worker) (ended bool) {
 			}
 			c.w = w
 		}
-		m.list = n.next
+		m.list, n.next = n.next, nil // else a used node keeps those behind it alive, and they others
 		if n.cost == costMarker {
 			used.add(n, nodes)
 			continue

@@ -72,8 +72,9 @@ type Descriptor struct {
 // SpotType is a type of Spots that a node hosts.
 type SpotType struct {
 	Type string `json:"type"`
-	Kind Kind   `json:"kind"`          // UserSpot or InstanceSpot
-	Max  int    `json:"max,omitempty"` // 0: no limit of its own
+	Kind Kind   `json:"kind"`           // UserSpot or InstanceSpot
+	Max  int    `json:"max,omitempty"`  // 0: no limit of its own
+	Wide bool   `json:"wide,omitempty"` // of a UserSpot: its members share its owner
 }
 
 // NodeList is a complete list of descriptors; Change is the namespace's change

@@ -13,6 +13,7 @@ var leakFree = map[string]string{
 	"internal/buf":       "starts no goroutine",
 	"internal/clock":     "starts no goroutine",
 	"internal/cmap":      "its tests wait for each goroutine they start",
+	"internal/creation":  "a core; starts no goroutine",
 	"internal/errkind":   "starts no goroutine",
 	"internal/invariant": "starts no goroutine",
 	"internal/lawtest":   "starts no goroutine",

@@ -11,7 +11,7 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
-// objectCell is one Actor, or the Entry Spot, on its owner. Its mailbox's consumer
+// objectCell is one Actor or Spot on its owner. Its mailbox's consumer
 // decides what happens to messages: the cell itself while the object lives, a hold while
 // it is created or destroyed, a refusal afterwards. So no message needs a lock or
 // a look at a state to be treated rightly.
@@ -22,6 +22,7 @@ type objectCell struct {
 	instance any          // owned by the claim
 	gone     atomic.Bool  // it was ended, and takes nothing any more
 	yields   atomic.Int32 // turns that have had a Yield and are not over
+	stored   bool         // it has a row in the Store; never changes
 	ref      ActorRef
 	context  ObjectContext
 
@@ -49,10 +50,11 @@ type objectCell struct {
 	timers  *objectTimers
 }
 
-// newCell makes a cell whose messages go to held until it is released.
+// newCell makes a cell whose messages go to held until it is released. The version is that
+// of its row; 0: the Store knows nothing of it.
 func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held *hold) *objectCell {
 	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
-	c := &objectCell{node: n, typ: t, ref: ref, version: version}
+	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0, version: version}
 	c.context.cell = c
 	limits := mailbox.Limits{Messages: n.cfg.ObjectQueueMessages, Bytes: n.cfg.ObjectQueueBytes}
 	if g := n.gateOf(t); g != nil {
@@ -72,13 +74,13 @@ func (c *objectCell) become(claim *mailbox.Claim[message], next mailbox.Consumer
 	claim.Become(next)
 }
 
-// arrive admits a message that came over a connection: these are for Actors.
+// arrive admits a message that came over a connection.
 func (c *objectCell) arrive(s sender, o *Outgoing, deadline clock.Mono, a *arrival) *Error {
 	switch {
-	case c.typ.Kind != store.Actor:
-		return fail(errkind.TypeMismatch, "message", c.ref.ID, "the id is of an object of kind %v", c.typ.Kind)
+	case a.toSpot == (c.typ.Kind == store.Actor):
+		return errKind("message", c.ref.ID, c.typ.Kind)
 	case a.objGen != 0 && a.objGen != c.ref.ObjectGen:
-		return fail(errkind.InvalidOperation, "message", c.ref.ID, "it is for incarnation %d, the Actor is %d", a.objGen, c.ref.ObjectGen)
+		return fail(errkind.InvalidOperation, "message", c.ref.ID, "it is for incarnation %d, the object is %d", a.objGen, c.ref.ObjectGen)
 	}
 	return c.push(s, o, deadline, a)
 }

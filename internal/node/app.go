@@ -32,6 +32,7 @@ type ObjectType struct {
 	Kind    store.Kind
 	Name    string
 	Wide    bool // a User Spot whose members share its gate
+	Max     int  // Spots of the type at a node; 0: no bound of its own
 	Factory func(*ObjectContext) (any, error)
 	Timers  map[string]TimerHandler
 	packets map[string]*packetType
@@ -241,4 +242,14 @@ func (a *App) actorTypes() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// spotTypes returns what the node publishes of its types of Spots, sorted.
+func (a *App) spotTypes() []store.SpotType {
+	types := make([]store.SpotType, 0, len(a.Spots))
+	for _, t := range a.Spots {
+		types = append(types, store.SpotType{Type: t.Name, Kind: t.Kind, Max: t.Max, Wide: t.Wide})
+	}
+	slices.SortFunc(types, func(a, b store.SpotType) int { return strings.Compare(a.Type, b.Type) })
+	return types
 }

@@ -226,7 +226,7 @@ func TestAShutdownDoesNotWaitForJoins(t *testing.T) {
 	w.node.failJoins()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := w.node.removeActors(ctx); err != nil {
+	if err := w.node.removeRows(ctx); err != nil {
 		t.Error(err)
 	}
 	w.ended(j, JoinFailed, errkind.ShuttingDown)

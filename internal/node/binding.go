@@ -6,6 +6,7 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/store"
 )
 
 const (
@@ -48,6 +49,8 @@ func (t *turn) registrable(ref *ActorRef) *Error {
 	switch {
 	case t.refused != nil:
 		return t.refused
+	case t.cell.typ.Kind != store.Actor:
+		return errKind(opBind, ref.ID, t.cell.typ.Kind)
 	case ref.ObjectGen != t.cell.ref.ObjectGen:
 		return errIncarnation(opBind, ref.ID, ref.ObjectGen, t.cell.ref.ObjectGen)
 	case ref.Lifecycle != t.cell.ref.Lifecycle || ref.OwnerGen != t.cell.ref.OwnerGen:

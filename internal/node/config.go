@@ -37,9 +37,13 @@ type Config struct {
 	RecoveryHold time.Duration // 0: lease TTL and margin; < 0: none; it is also Lease.Hold
 	// StoreFailureGrace is how long the last node list is used without a newer one.
 	StoreFailureGrace time.Duration
+	// RouteCacheMaxAge is how long a route is used without asking the Store; < 0: for the
+	// one message that asked.
+	RouteCacheMaxAge time.Duration
 
 	Weight     int
 	MaxActors  int
+	MaxSpots   int
 	AppVersion string
 
 	Workers int
@@ -115,7 +119,7 @@ func (c Config) withDefaults() Config {
 		c.ObjectQueueMessages = objectQueueMessages
 	}
 	if c.ObjectQueueBytes == 0 {
-		c.ObjectQueueBytes = objectQueueBytes
+		c.ObjectQueueBytes = max(objectQueueBytes, int64(c.ObjectQueueMessages)*(objectQueueBytes/objectQueueMessages))
 	}
 	set := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -129,6 +133,7 @@ func (c Config) withDefaults() Config {
 	c.Lease = c.Lease.WithDefaults()
 	c.RecoveryHold = c.Lease.Hold
 	set(&c.StoreFailureGrace, 30*time.Second)
+	set(&c.RouteCacheMaxAge, routeAge)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
 		l := &c.Sessions[i]
@@ -182,6 +187,8 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "weight %d is not in 0 to %d", c.Weight, weightMax)
 	case c.MaxActors < 0 || c.MaxActors > 1<<31-1:
 		return bad(invalid, "actor limit %d is not in 0 (none) to 2147483647", c.MaxActors)
+	case c.MaxSpots < 0 || c.MaxSpots > 1<<31-1:
+		return bad(invalid, "spot limit %d is not in 0 (none) to 2147483647", c.MaxSpots)
 	case c.QueueBytes != 0 && c.QueueBytes < queueBytesMin:
 		return bad(invalid, "queues of %d bytes for the node are less than %d; set QueueBytes to more, or 0 for the default", c.QueueBytes, queueBytesMin)
 	case c.ObjectQueueMessages < 0 || c.ObjectQueueMessages > objectQueueMessagesMax:

@@ -43,6 +43,8 @@ func TestAConfigurationIsCheckedBeforeAnythingIsOpened(t *testing.T) {
 		"wildcard":          {func(c *Config) { c.Listen = ":7000" }, errkind.NotConfigured, "Advertise"},
 		"weight":            {func(c *Config) { c.Weight = 10_001 }, errkind.InvalidOperation, "10001"},
 		"negative limit":    {func(c *Config) { c.MaxActors = -1 }, errkind.InvalidOperation, "-1"},
+		"negative spots":    {func(c *Config) { c.MaxSpots = -2 }, errkind.InvalidOperation, "-2"},
+		"too many spots":    {func(c *Config) { c.MaxSpots = 1 << 31 }, errkind.InvalidOperation, "2147483648"},
 		"object's messages": {func(c *Config) { c.ObjectQueueMessages = objectQueueMessagesMax + 1 }, errkind.InvalidOperation, "ObjectQueueMessages"},
 		"object's bytes":    {func(c *Config) { c.ObjectQueueBytes = objectQueueBytesMin - 1 }, errkind.InvalidOperation, "ObjectQueueBytes"},
 		"queues":            {func(c *Config) { c.QueueBytes = queueBytesMin - 1 }, errkind.InvalidOperation, "QueueBytes"},

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
@@ -89,255 +89,173 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 	return nil
 }
 
-// create tries until the id is ours, somebody else's, or the deadline passes. It
-// reserves without looking first: the Store's refusal shows the row that is there.
+// createTiming is how long the machines of a creation wait.
+var createTiming = creation.Timing{Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, Nudge: nudgeEvery}
+
+// create does what a creation.Source says, until its end.
 func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *Error) {
-	targets := search{node: n, req: req, refused: map[string]bool{}}
-	held := false // by a young epoch, until processes are over whose rows may be lost
-	for ctx.Err() == nil {
-		asked := clock.Now()
-		change, err := targets.reserve(ctx)
-		row, found := change.Record, change.Found
+	source := creation.NewSource(creation.Call{
+		Kind: store.Actor, ID: req.ID, Type: req.Type, Get: req.GetOrCreate, Deadline: deadlineOf(ctx),
+	}, createTiming)
+	c := creating{node: n, ctx: ctx, req: req}
+	for {
+		next, due := source.Effect()
 		switch {
-		case err != nil && held && ctx.Err() != nil:
-			continue
-		case err != nil:
-			if row, found = n.look(ctx, req.ID); !found {
-				return CreateResult{}, err
+		case due && next.Do == creation.SourceEnd:
+			return c.result(&next.End)
+		case due:
+			if happened := c.perform(&next); happened.Is != 0 {
+				source.Step(clock.Now(), happened)
 			}
-		case change.Reason == store.Applied:
-			return n.runAt(ctx, req, &row)
-		case change.Reason == store.AlreadyApplied:
-			if result, known, err := targets.ended(ctx, &change); known || err != nil {
-				return result, err
+		default:
+			at, _ := source.NextDeadline()
+			happened := creation.SourceTick
+			if !pause(ctx, at.Sub(clock.Now())) {
+				happened = creation.SourceAbandoned
 			}
-			continue // it was cancelled
-		case change.Reason == store.Recovering:
-			held = true
-			pause(ctx, createWaitMax)
-			continue
-		}
-		held = false
-		if found { // somebody else was first
-			if result, over, err := n.wait(ctx, req, &row, asked); over {
-				return result, err
-			}
+			source.Step(clock.Now(), creation.SourceEvent{Is: happened})
 		}
 	}
-	if held {
-		return CreateResult{}, fail(fromContext(ctx, opCreate, req.ID).Kind, opCreate, req.ID,
+}
+
+// creating is one call of Create: it performs what its Source wants.
+type creating struct {
+	node  *Node
+	ctx   context.Context
+	req   *CreateRequest
+	asked clock.Mono // when the Store was asked last
+}
+
+// perform does it and returns what came of it; of a nudge comes nothing.
+func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEvent) {
+	n := c.node
+	c.asked = clock.Now()
+	switch e.Do {
+	case creation.SourceChoose:
+		happened.Is = creation.SourceChosen
+		target, err := n.chooseTarget(typeKey{store.Actor, c.req.Type}, e.Excluded)
+		if err != nil {
+			happened.Failure = failureOf(err)
+			return happened
+		}
+		happened.Place = creation.Place{RID: target.RID, Mesh: target.Mesh, Lifecycle: target.Lifecycle}
+		happened.Op = store.OperationKey{SourceRID: n.cfg.RID, SourceLifecycle: n.lifecycle(), Op: newOpID()}
+	case creation.SourceReserve:
+		happened.Is = creation.SourceReserved
+		happened.Change, happened.Err = n.store.Reserve(c.ctx, store.Reserve{
+			Kind: store.Actor, ID: c.req.ID, Type: c.req.Type, TargetRID: e.Place.RID, TargetLifecycle: e.Place.Lifecycle,
+			Request: c.req.Request, Timeout: remaining(c.ctx), Op: e.Op,
+		})
+	case creation.SourceRead:
+		happened.Is = creation.SourceRow
+		happened.Row, happened.Found, happened.Err = n.store.Read(c.ctx, c.req.ID)
+	case creation.SourceRecall:
+		happened.Is = creation.SourceRecalled
+		happened.Terminal, happened.Found, happened.Err = n.store.ReadTerminal(c.ctx, e.Op)
+	case creation.SourceCancel:
+		happened.Is = creation.SourceCancelled
+		_, happened.Err = n.store.CancelCreation(c.ctx, e.Row.ID, e.Row.ObjectGen, e.Row.Version)
+	case creation.SourceRun:
+		happened.Is = creation.SourceAnswered
+		var err *Error
+		if happened.Result, err = c.run(&e.Row); err != nil {
+			happened.Failure = failureOf(err)
+		}
+	case creation.SourceNudge:
+		n.nudge(c.ctx, &e.Row)
+	}
+	return happened
+}
+
+// result tells the caller.
+func (c *creating) result(end *creation.SourceResult) (CreateResult, *Error) {
+	n, id := c.node, c.req.ID
+	switch end.Outcome {
+	case creation.Existing:
+		n.routes.learn(&end.Row, c.asked)
+		return CreateResult{Outcome: OutcomeExisting, Ref: refOf(&end.Row)}, nil
+	case creation.OutOfHold:
+		return CreateResult{}, fail(errkind.DeadlineExceeded, opCreate, id,
 			"the Store has just come back or is new, and holds creations for %v; try again", n.cfg.RecoveryHold)
+	case creation.TimedOut:
+		<-c.ctx.Done() // the Source may have looked at the clock a moment earlier
+		return CreateResult{}, fromContext(c.ctx, opCreate, id)
 	}
-	return CreateResult{}, fromContext(ctx, opCreate, req.ID)
-}
-
-// wait follows a row that is there until it gives the request its end, or until the id
-// may be competed for: a loser waits for the winner, Ready gives it Existing, Missing
-// lets it compete again with its own request (CR-12).
-func (n *Node) wait(ctx context.Context, req *CreateRequest, row *store.Authority, asked clock.Mono) (_ CreateResult, over bool, _ *Error) {
-	wait, nudge := createWaitMin, asked.Add(nudgeEvery)
-	for {
-		result, again, failure := n.existing(req, row, asked)
-		switch {
-		case !again:
-			return result, true, failure
-		case row.LeaseLeft <= 0:
-			if err := n.cancelDead(ctx, row); err != nil {
-				return CreateResult{}, true, err
-			}
-		default:
-			if asked.Reached(nudge) && row.Create != nil {
-				n.nudge(ctx, row)
-				nudge = asked.Add(nudgeEvery)
-			}
-			if !pause(ctx, wait) {
-				return CreateResult{}, true, fromContext(ctx, opCreate, req.ID)
-			}
-			wait = min(2*wait, createWaitMax)
-		}
-		asked = clock.Now()
-		now, found, err := n.store.Read(ctx, req.ID)
-		switch {
-		case errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin):
-			return CreateResult{}, false, nil // the next reservation tells
-		case err != nil:
-			return CreateResult{}, true, n.storeFailure(ctx, err, req.ID)
-		case !found:
-			return CreateResult{}, false, nil
-		}
-		row = &now
+	if f := end.Failure; f != nil {
+		return CreateResult{}, n.errorOf(c.ctx, f).of(opCreate, id)
 	}
-}
-
-// look reads the row of an id for which no target was found: it may be there already.
-func (n *Node) look(ctx context.Context, id string) (store.Authority, bool) {
-	row, found, err := n.store.Read(ctx, id)
-	return row, found && err == nil
-}
-
-// existing decides what a row that is there means for the request; again says that
-// its creation is under way and worth waiting for, or that of a dead node.
-func (n *Node) existing(req *CreateRequest, row *store.Authority, asked clock.Mono) (_ CreateResult, again bool, _ *Error) {
-	switch {
-	case row.State == store.Creating && row.LeaseLeft <= 0:
-		return CreateResult{}, true, nil
-	case row.Type != req.Type:
-		return CreateResult{}, false, fail(errkind.TypeMismatch, opCreate, req.ID, "it is of type %q, not %q", row.Type, req.Type)
-	case !req.GetOrCreate:
-		return CreateResult{}, false, fail(errkind.AlreadyExists, opCreate, req.ID, "it exists or is being created")
-	case row.LeaseLeft <= 0:
-		return CreateResult{}, false, errOwnerDead(opCreate, req.ID, row.RID)
-	case row.State == store.Creating:
-		return CreateResult{}, true, nil
-	}
-	n.routes.learn(row, asked)
-	return CreateResult{Outcome: OutcomeExisting, Ref: refOf(row)}, false, nil
-}
-
-// search looks for a target and reserves it.
-type search struct {
-	node    *Node
-	req     *CreateRequest
-	refused map[string]bool // targets that the Store refused within this call
-	full    bool            // one of them for want of capacity
-
-	// What was asked for last.
-	target store.Descriptor
-	op     store.OperationKey
-}
-
-// reserve picks targets until one is reserved, the id turns out to be taken, or
-// none is left. The result is Applied; AlreadyApplied for a reservation that is over by
-// now, see ended; Exists, TypeMismatch or Recovering.
-func (s *search) reserve(ctx context.Context) (store.Change, *Error) {
-	for {
-		target, err := s.node.chooseTarget(s.req.Type, s.refused)
-		if err != nil {
-			if s.full {
-				return store.Change{}, fail(errkind.CapacityExceeded, opCreate, s.req.ID, "every node that hosts type %q is full", s.req.Type)
-			}
-			return store.Change{}, err.of(opCreate, s.req.ID)
-		}
-		change, err := s.reserveAt(ctx, target)
-		if err != nil {
-			return change, err
-		}
-		switch change.Reason {
-		case store.AlreadyApplied: // by a try whose answer was lost
-			if c := change.Record.Create; change.Found && c != nil && c.Op == s.op {
-				change.Reason = store.Applied
-			}
-			return change, nil
-		case store.Applied, store.Exists, store.TypeMismatch, store.Recovering:
-			return change, nil
-		case store.CapacityExceeded:
-			s.full = true
-			s.refused[target.RID] = true
-		case store.TargetUnavailable, store.TargetIncompatible:
-			s.refused[target.RID] = true
-		case store.Exhausted:
-			return change, fail(errkind.InternalFailure, opCreate, s.req.ID, "the namespace has no ObjectGeneration left")
-		default:
-			return change, fail(errkind.InternalFailure, opCreate, s.req.ID, "the Store refused the reservation for reason %d", change.Reason)
-		}
-	}
-}
-
-// reserveAt asks for one target. A lost answer is asked for again with the same
-// operation id, so the Store says whether it was applied, until it has said so: a later
-// try that did not reach the Store says nothing of the first. One that is given up, its
-// target finds and ends.
-func (s *search) reserveAt(ctx context.Context, target store.Descriptor) (store.Change, *Error) {
-	s.target = target
-	s.op = store.OperationKey{SourceRID: s.node.cfg.RID, SourceLifecycle: s.node.lifecycle(), Op: newOpID()}
-	r := store.Reserve{
-		Kind: store.Actor, ID: s.req.ID, Type: s.req.Type, TargetRID: target.RID, TargetLifecycle: target.Lifecycle,
-		Request: s.req.Request, Timeout: remaining(ctx), Op: s.op,
-	}
-	change, _, err := untilKnown(ctx, createWaitMax, func() (store.Change, error) { return s.node.store.Reserve(ctx, r) })
-	if err != nil {
-		return store.Change{}, s.node.storeFailure(ctx, err, s.req.ID)
-	}
-	return change, nil
-}
-
-// ended is for a reservation whose answer was lost until the target had found and ended
-// it: the caller gets that operation's own result (CR-15). It is not known if it was
-// cancelled, which keeps no record.
-func (s *search) ended(ctx context.Context, change *store.Change) (_ CreateResult, known bool, _ *Error) {
-	kept, found, err := s.node.store.ReadTerminal(ctx, s.op)
-	for errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin) {
-		kept, found, err = s.node.store.ReadTerminal(ctx, s.op)
-	}
-	if err != nil {
-		return CreateResult{}, false, s.node.storeFailure(ctx, err, s.req.ID)
-	}
-	if !found {
-		return CreateResult{}, false, nil
-	}
-	row := &change.Record
-	if !change.Found || row.State != store.Ready || row.ObjectGen != kept.ObjectGen { // it is gone again
-		t := &s.target
-		row = &store.Authority{ID: s.req.ID, ObjectGen: kept.ObjectGen, Mesh: t.Mesh, RID: t.RID, LeaseGen: t.Lifecycle, OwnerGen: 1}
-	}
-	terminal := resultOf(&kept, row)
-	result, failure := s.node.result(s.req, &terminal, row.RID)
-	return result, true, failure
-}
-
-// runAt has the reservation's target run the creation and waits for its end.
-func (n *Node) runAt(ctx context.Context, req *CreateRequest, row *store.Authority) (CreateResult, *Error) {
-	job := creation{
-		op: row.Create.Op, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version,
-		deadline: deadlineOf(ctx), waits: true,
-	}
-	var terminal wire.CreateResult
-	var err *Error
-	if n.owns(row) {
-		row.Create.Request = bytes.Clone(req.Request)
-		job.row = row
-		terminal, err = n.runHere(ctx, job)
-	} else {
-		terminal, err = n.askCreation(ctx, row, job)
-	}
-	if err != nil {
-		return CreateResult{}, err.of(opCreate, req.ID)
-	}
-	return n.result(req, &terminal, row.RID)
-}
-
-// result is what the request's own creation gave, at the node rid.
-func (n *Node) result(req *CreateRequest, terminal *wire.CreateResult, rid string) (CreateResult, *Error) {
-	n.routes.drop(req.ID) // what was known is of an earlier incarnation
-	switch terminal.Outcome {
-	case wire.OutcomeCreated:
-		return CreateResult{Outcome: OutcomeCreated, Ref: refFromWire(&terminal.Ref), Reply: terminal.Reply}, nil
-	case wire.OutcomeRejected:
-		return CreateResult{Outcome: OutcomeRejected, Reply: terminal.Reply}, nil
+	n.routes.drop(id) // what was known is of an earlier incarnation
+	r := &end.Result
+	switch end.Outcome {
+	case creation.Created:
+		return CreateResult{Outcome: OutcomeCreated, Ref: refOf(&r.Owner), Reply: r.Reply}, nil
+	case creation.Rejected:
+		return CreateResult{Outcome: OutcomeRejected, Reply: r.Reply}, nil
 	default:
-		return CreateResult{}, fail(errkind.Kind(terminal.Kind), opCreate, req.ID, "its factory or OnCreateActor failed on node %s", rid)
+		return CreateResult{}, fail(errkind.Kind(r.FailKind), opCreate, id, "its factory or OnCreateActor failed on node %s", r.Owner.RID)
 	}
 }
 
-// runHere runs the creation at this node. It goes on if the caller gives up.
-func (n *Node) runHere(ctx context.Context, job creation) (wire.CreateResult, *Error) {
+// failureOf and errorOf carry errors through a machine.
+func failureOf(err *Error) *creation.Failure {
+	return &creation.Failure{Kind: err.Kind, Text: err.Text, Err: err.Err}
+}
+
+func (n *Node) errorOf(ctx context.Context, f *creation.Failure) *Error {
+	if f.Text == "" && f.Err != nil {
+		return n.storeFailure(ctx, f.Err, "")
+	}
+	return &Error{Kind: f.Kind, Text: f.Text, Err: f.Err}
+}
+
+// run has the reservation's target run the creation and waits for its end.
+func (c *creating) run(row *store.Authority) (creation.Result, *Error) {
+	job := jobOf(row, deadlineOf(c.ctx))
+	if !c.node.owns(row) {
+		return c.ask(row, &job)
+	}
+	row.Create.Request = bytes.Clone(c.req.Request)
+	job.Row = row
 	type end struct {
-		terminal wire.CreateResult
-		err      *Error
+		result creation.Result
+		err    *Error
 	}
 	ended := make(chan end, 1)
-	started := n.tasks.Go(func() {
-		terminal, err := n.runCreation(job)
-		ended <- end{terminal, err}
+	started := c.node.tasks.Go(func() { // it goes on if the caller gives up
+		r, err := c.node.runCreation(job, true)
+		ended <- end{r, err}
 	})
 	if !started {
-		return wire.CreateResult{}, errStopping
+		return creation.Result{}, errStopping
 	}
 	select {
 	case e := <-ended:
-		return e.terminal, e.err
-	case <-ctx.Done():
-		return wire.CreateResult{}, fromContext(ctx, "", "")
+		return e.result, e.err
+	case <-c.ctx.Done():
+		return creation.Result{}, fromContext(c.ctx, "", "")
+	}
+}
+
+// ask asks a remote target.
+func (c *creating) ask(row *store.Authority, job *creation.Job) (creation.Result, *Error) {
+	r := c.node.askPeer(c.ctx, row.RID, uint64(row.LeaseGen), job.Deadline, func(corr uint64) wire.Record {
+		return createRecord(job, corr, uint64(row.LeaseGen))
+	})
+	if r.err != nil {
+		return creation.Result{}, r.err
+	}
+	defer r.owner.Free()
+	told, err := wire.DecodeCreateResult(r.payload)
+	if err != nil {
+		return creation.Result{}, fail(errkind.ProtocolError, "", "", "node %s answered with %v", row.RID, err)
+	}
+	return fromWireResult(&told, row), nil
+}
+
+// jobOf is the creation of a Creating row.
+func jobOf(row *store.Authority, deadline clock.Mono) creation.Job {
+	return creation.Job{
+		Op: row.Create.Op, ID: row.ID, Type: row.Type, Kind: row.Kind, ObjGen: row.ObjectGen, Version: row.Version, Deadline: deadline,
 	}
 }
 
@@ -345,90 +263,78 @@ func (n *Node) runHere(ctx context.Context, job creation) (wire.CreateResult, *E
 // it was never told: the coordinator's link may have been lost in between. If it
 // runs or is over already, that changes nothing.
 func (n *Node) nudge(ctx context.Context, row *store.Authority) {
-	job := creation{
-		op: row.Create.Op, id: row.ID, typ: row.Type, objGen: row.ObjectGen, version: row.Version, deadline: deadlineOf(ctx),
-	}
+	job := jobOf(row, deadlineOf(ctx))
 	if n.owns(row) {
-		n.tasks.Go(func() { _, _ = n.runCreation(job) }) // how it ends is read from the row
+		n.tasks.Go(func() { _, _ = n.runCreation(job, false) }) // how it ends is read from the row
 		return
 	}
 	l := n.links.to(row.RID, uint64(row.LeaseGen))
 	if l == nil {
 		return
 	}
-	corr, err := l.pending.add(completeFunc(func(r result) { r.owner.Free() }), job.deadline)
+	corr, err := l.pending.add(completeFunc(func(r result) { r.owner.Free() }), job.Deadline)
 	if err == nil {
-		l.sendControl(job.record(corr, uint64(row.LeaseGen)))
+		l.sendControl(createRecord(&job, corr, uint64(row.LeaseGen)))
 	}
 }
 
-// record is the creation as its target is told of it.
-func (j *creation) record(corr, target uint64) *wire.ActorCreate {
+// createRecord is the creation as its target is told of it.
+func createRecord(j *creation.Job, corr, target uint64) *wire.ActorCreate {
 	return &wire.ActorCreate{
-		Correlation: corr, Op: j.op.Op, SourceLifecycle: uint64(j.op.SourceLifecycle), ID: []byte(j.id), Type: []byte(j.typ),
-		ObjGen: uint64(j.objGen), StoreVersion: uint64(j.version), TargetLifecycle: target,
-		DeadlineMS: wire.DeadlineMS(j.deadline.Sub(clock.Now())),
+		Correlation: corr, Op: j.Op.Op, SourceLifecycle: uint64(j.Op.SourceLifecycle), ID: []byte(j.ID), Type: []byte(j.Type),
+		ObjGen: uint64(j.ObjGen), StoreVersion: uint64(j.Version), TargetLifecycle: target,
+		DeadlineMS: wire.DeadlineMS(j.Deadline.Sub(clock.Now())),
 	}
 }
 
-// askCreation asks a remote target. If the answer is lost with the link, the
-// kept terminal record tells how the operation ended (CR-13, CR-15).
-func (n *Node) askCreation(ctx context.Context, row *store.Authority, job creation) (wire.CreateResult, *Error) {
-	r := n.askPeer(ctx, row.RID, uint64(row.LeaseGen), job.deadline, func(corr uint64) wire.Record {
-		return job.record(corr, uint64(row.LeaseGen))
-	})
-	if r.err == nil {
-		defer r.owner.Free()
-		terminal, err := wire.DecodeCreateResult(r.payload)
-		if err != nil {
-			return wire.CreateResult{}, fail(errkind.ProtocolError, "", "", "node %s answered with %v", row.RID, err)
-		}
-		return cloneResult(terminal), nil
-	}
-	if r.err.Kind == errkind.Unavailable && ctx.Err() == nil {
-		if kept, found, err := n.store.ReadTerminal(ctx, job.op); err == nil && found {
-			return resultOf(&kept, row), nil
-		}
-	}
-	return wire.CreateResult{}, r.err
-}
-
-// resultOf turns a kept terminal record into the result that it stands for.
-func resultOf(t *store.Terminal, row *store.Authority) wire.CreateResult {
-	r := wire.CreateResult{HasReply: len(t.Reply) > 0, Reply: t.Reply}
-	switch t.Result {
+// toWireResult is what a creation gave, as who asked over a link is told.
+func toWireResult(r *creation.Result) wire.CreateResult {
+	w := wire.CreateResult{HasReply: len(r.Reply) > 0, Reply: r.Reply}
+	switch r.Terminal.Result {
 	case store.Created:
-		r.Outcome, r.Ref = wire.OutcomeCreated, wireRef(refOf(row))
+		w.Outcome, w.Ref = wire.OutcomeCreated, wireRef(refOf(&r.Owner))
 	case store.Rejected:
-		r.Outcome = wire.OutcomeRejected
+		w.Outcome = wire.OutcomeRejected
 	default:
-		r = wire.CreateResult{Outcome: wire.OutcomeFailed, Kind: t.FailKind}
+		w = wire.CreateResult{Outcome: wire.OutcomeFailed, Kind: r.FailKind}
 	}
-	return r
+	return w
 }
 
-// cloneResult copies what are views of a record.
-func cloneResult(r wire.CreateResult) wire.CreateResult {
-	clone := func(b *[]byte) { *b = append([]byte(nil), *b...) }
-	clone(&r.Ref.ID)
-	clone(&r.Ref.Mesh)
-	clone(&r.Ref.RID)
-	clone(&r.Reply)
+// fromWireResult is the same at who asked, with copies of what are views of the record.
+// row is what the creation was reserved by.
+func fromWireResult(w *wire.CreateResult, row *store.Authority) creation.Result {
+	r := creation.Result{Owner: *row}
+	r.ID, r.ObjectGen = row.ID, row.ObjectGen
+	r.Reply = bytes.Clone(w.Reply)
+	switch w.Outcome {
+	case wire.OutcomeCreated:
+		r.Terminal.Result = store.Created
+		ref := refFromWire(&w.Ref)
+		r.Owner = store.Authority{
+			ID: ref.ID, ObjectGen: store.ObjectGen(ref.ObjectGen), Mesh: ref.Mesh, RID: ref.RID,
+			LeaseGen: store.LeaseGen(ref.Lifecycle), OwnerGen: store.OwnerGen(ref.OwnerGen),
+		}
+	case wire.OutcomeRejected:
+		r.Terminal.Result = store.Rejected
+	default:
+		r.Terminal.Result, r.FailKind = store.Failed, w.Kind
+	}
 	return r
 }
 
 // chooseTarget picks a node for a stable type: of those that may host it, have
 // room, and are this node or linked to it, by smooth weighted round robin.
-func (n *Node) chooseTarget(stableType string, refused map[string]bool) (store.Descriptor, *Error) {
+func (n *Node) chooseTarget(typ typeKey, refused map[string]bool) (store.Descriptor, *Error) {
 	var candidates []store.Descriptor
 	hosts, full := 0, 0
 	for _, d := range n.mesh.nodes() {
-		if !mayHost(&d, n.cfg.Mesh, stableType) || refused[d.RID] {
+		if !mayHost(&d, n.cfg.Mesh, typ) || refused[d.RID] {
 			continue
 		}
 		hosts++
 		switch {
-		case !hasRoom(&d):
+		case !hasRoom(&d, typ.kind):
 			full++
 		case d.RID == n.cfg.RID || n.links.to(d.RID, uint64(d.Lifecycle)) != nil:
 			candidates = append(candidates, d)
@@ -436,22 +342,22 @@ func (n *Node) chooseTarget(stableType string, refused map[string]bool) (store.D
 	}
 	n.choosers.mu.Lock()
 	defer n.choosers.mu.Unlock()
-	c := n.choosers.byType[stableType]
+	c := n.choosers.byType[typ]
 	if c == nil {
 		c = &chooser{}
-		n.choosers.byType[stableType] = c
+		n.choosers.byType[typ] = c
 	}
 	if i := c.choose(candidates); i >= 0 {
 		return candidates[i], nil
 	}
-	delete(n.choosers.byType, stableType)
+	delete(n.choosers.byType, typ)
 	switch {
 	case hosts == 0:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", stableType)
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", typ.name)
 	case full == hosts:
-		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", stableType)
+		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", typ.name)
 	default:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", stableType)
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", typ.name)
 	}
 }
 

@@ -3,25 +3,13 @@ package node
 import (
 	"bytes"
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
-	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
-
-// creation is one reserved creation as its target is told of it.
-type creation struct {
-	op       store.OperationKey
-	id, typ  string
-	objGen   store.ObjectGen
-	version  store.Version
-	deadline clock.Mono
-	row      *store.Authority // with the request, if this node reserved it itself just now
-	waits    bool             // its coordinator asks, who wants the result; else how it ends is read from the row
-}
 
 // CreateCall is what OnCreateActor gets. Its context ends at the creation's
 // deadline.
@@ -46,14 +34,14 @@ type runningOp struct {
 
 // begin reports whether the job is the first of its operation; else it returns the one
 // that runs.
-func (r *runningOps) begin(job *creation) (runs *runningOp, first bool) {
+func (r *runningOps) begin(job *creation.Job) (runs *runningOp, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if runs := r.ops[job.op.Op]; runs != nil {
+	if runs := r.ops[job.Op.Op]; runs != nil {
 		return runs, false
 	}
-	runs = &runningOp{job.id, make(chan struct{})}
-	r.ops[job.op.Op] = runs
+	runs = &runningOp{job.ID, make(chan struct{})}
+	r.ops[job.Op.Op] = runs
 	return runs, true
 }
 
@@ -75,197 +63,207 @@ func (r *runningOps) ids() map[string]bool {
 	return all
 }
 
-// runCreation runs a creation that was reserved for this node: factory and
-// OnCreateActor on a staged instance, then one Store transaction that makes it
-// Ready or removes it (CR-06 to CR-08). Whatever goes wrong before, the
-// reservation is ended in the Store: nobody else may end it while this process
-// lives. So it may take longer than the deadline; who waits for it watches its own.
-func (n *Node) runCreation(job creation) (wire.CreateResult, *Error) {
-	if !n.mayAct(clock.Now()) {
-		return wire.CreateResult{}, errNotOwner // nothing may be committed; somebody will ask again
+// runCreation runs a creation that was reserved for this process, as a creation.Target
+// says, until its end. It may take longer than the creation's deadline. waits says that
+// its coordinator asks, who wants the result; else how it ends is read from the row.
+func (n *Node) runCreation(job creation.Job, waits bool) (creation.Result, *Error) {
+	runs, first := n.running.begin(&job)
+	if !first {
+		return n.followCreation(&job, runs, waits)
 	}
-	if runs, first := n.running.begin(&job); !first {
-		return n.followCreation(job, runs)
-	}
-	defer n.running.end(job.op.Op)
-	if c, here := n.actors.Load(job.id); here && c.ref.ObjectGen == uint64(job.objGen) {
-		return n.replay(n.life, job) // it is over; a Store that forgot that may show it as Creating
-	}
-	if n.stopping.Load() {
-		return n.failCreation(job, errkind.ShuttingDown)
-	}
-	if full := n.creations.enter(n.life, job.deadline); full != nil {
-		return n.failCreation(job, full.Kind)
-	}
-	leave := sync.OnceFunc(n.creations.leave)
-	defer leave()
-	ctx, cancel := context.WithDeadline(n.life, job.deadline.Time())
-	defer cancel()
-
-	row, err := job.row, (*Error)(nil)
-	if row == nil {
-		row, err = n.readCreation(ctx, job)
-	}
-	switch {
-	case err != nil:
-		return n.failCreation(job, err.Kind)
-	case row == nil: // this operation has ended before: the same answer again
-		return n.replay(ctx, job)
-	}
-	job.op = row.Create.Op
-	typ := n.app.Actors[row.Type]
-	if typ == nil {
-		return n.failCreation(job, errkind.NotConfigured)
-	}
-	held := &hold{}
-	s := &staged{n.newCell(typ, refOf(row), row.Version, held), held}
-	d := n.stage(ctx, s.cell, row.Create.Request, leave)
-	switch {
-	case d.err != nil:
-		return n.failCreation(job, d.err.Kind)
-	case d.admission.Reject:
-		return n.finish(job, nil, store.Finish{Result: store.Rejected, Reply: d.admission.Reply})
-	default:
-		return n.finish(job, s, store.Finish{Result: store.Created, Reply: d.admission.Reply})
+	defer n.running.end(job.Op.Op)
+	self := creation.Self{RID: n.cfg.RID, Mesh: n.cfg.Mesh, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), EntryID: n.entryID}
+	target := creation.NewTarget(job, self, createTiming)
+	c := creationRun{node: n, job: &job}
+	defer c.leave()
+	target.Step(clock.Now(), c.begun())
+	for {
+		next, due := target.Effect()
+		happened := creation.TargetEvent{Is: creation.TargetTick}
+		switch {
+		case due && next.Do == creation.TargetEnd:
+			return c.end(&next)
+		case due:
+			happened = c.perform(&next)
+		default:
+			if at, _ := target.NextDeadline(); !pause(n.life, at.Sub(clock.Now())) {
+				return c.end(&creation.TargetEffect{Failure: failureOf(errStopping)})
+			}
+		}
+		target.Step(clock.Now(), happened)
 	}
 }
 
 // followCreation answers one who asks for a creation that runs already, as when the scan
-// for reservations found it first: by the record that it leaves.
-func (n *Node) followCreation(job creation, runs *runningOp) (wire.CreateResult, *Error) {
-	if !job.waits {
-		return wire.CreateResult{}, errCreationRuns
+// for reservations found it first: by the record that it leaves (CR-15).
+func (n *Node) followCreation(job *creation.Job, runs *runningOp, waits bool) (creation.Result, *Error) {
+	if !waits {
+		return creation.Result{}, errCreationRuns
 	}
-	if err := n.creations.follow(n.life, runs.over, job.deadline); err != nil {
-		return wire.CreateResult{}, err
+	if err := n.creations.follow(n.life, runs.over, job.Deadline); err != nil {
+		return creation.Result{}, err
 	}
-	return n.replay(n.life, job)
+	kept, found, err := n.store.ReadTerminal(n.life, job.Op)
+	switch {
+	case err != nil:
+		return creation.Result{}, n.storeFailure(n.life, err, job.ID)
+	case !found:
+		return creation.Result{}, fail(errkind.Unavailable, opCreate, job.ID, "its reservation is gone")
+	}
+	owner := store.Authority{ID: job.ID, ObjectGen: kept.ObjectGen, Mesh: n.cfg.Mesh, RID: n.cfg.RID, LeaseGen: n.lifecycle(), OwnerGen: 1}
+	return creation.Result{Terminal: kept, Owner: owner}, nil
 }
 
-// failCreation ends the reservation as Failed.
-func (n *Node) failCreation(job creation, kind errkind.Kind) (wire.CreateResult, *Error) {
-	return n.finish(job, nil, store.Finish{Result: store.Failed, FailKind: uint8(kind)})
+// creationRun is one creation at its target: it performs what its Target wants.
+type creationRun struct {
+	node   *Node
+	job    *creation.Job
+	placed bool // among the creations that run
+	cell   *objectCell
+	held   *hold
+	taken  bool // the cell's row
 }
 
-type staged struct {
-	cell *objectCell
-	held *hold
+func (c *creationRun) begun() creation.TargetEvent {
+	n := c.node
+	cell, known := n.actors.Load(c.job.ID)
+	e := creation.TargetEvent{
+		Is: creation.TargetBegun, MayAct: n.mayAct(clock.Now()), Here: known && cell.ref.ObjectGen == uint64(c.job.ObjGen),
+	}
+	if n.stopping.Load() {
+		e.Failure = failureOf(errStopping)
+	}
+	return e
 }
 
-type decision struct {
-	admission Admission
-	err       *Error
-}
-
-// stage runs the application's part and calls leave when that is over. Past the
-// deadline it is given up: what it still does concerns an instance that nobody
-// will see, but it keeps its place among the creations that run.
-func (n *Node) stage(ctx context.Context, cell *objectCell, request []byte, leave func()) decision {
-	decided := make(chan decision, 1)
-	started := n.tasks.Go(func() {
-		defer leave()
-		var a Admission
-		err := guard(n, "creation", cell.ref.ID, func() (e error) {
-			if cell.instance, e = cell.typ.Factory(&cell.context); e != nil || n.app.Entry.OnCreateActor == nil {
-				return e
-			}
-			a, e = n.app.Entry.OnCreateActor(&CreateCall{Context: ctx, Actor: &cell.context, Instance: cell.instance, Request: request})
-			return e
-		})
-		if err == nil && len(a.Reply) > replyBytesMax {
-			err = fail(errkind.CapacityExceeded, opCreate, cell.ref.ID, "its reply of %d bytes is over the limit of %d", len(a.Reply), replyBytesMax)
+func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.TargetEvent) {
+	n := c.node
+	switch e.Do {
+	case creation.TargetEnter:
+		happened.Is = creation.TargetEntered
+		full := n.creations.enter(n.life, c.job.Deadline)
+		if c.placed = full == nil; !c.placed {
+			happened.Failure = failureOf(full)
 		}
-		a.Reply = bytes.Clone(a.Reply) // the application may use its block again
-		decided <- decision{a, err}
-	})
-	if !started {
-		return decision{err: errStopping}
+	case creation.TargetRead:
+		happened.Is = creation.TargetRow
+		happened.Row, happened.Found, happened.Err = n.readRow(n.life, c.job.ID)
+	case creation.TargetStage:
+		return c.stage(&e.Row)
+	case creation.TargetPublish:
+		c.cell.takeRow(n.life) // nobody else knows it yet, so this does not wait
+		c.taken = true
+		happened.Is, happened.Done = creation.TargetPublished, n.admitCell(c.cell)
+	case creation.TargetFinish:
+		happened.Is = creation.TargetFinished
+		happened.Change, happened.Err = c.finish(&e.Finish)
+	case creation.TargetConfirm:
+		happened.Is = creation.TargetConfirmed
+		c.cell.version = e.Row.Version
+		c.cell.epoch.Store(uint64(e.Row.Epoch))
+		if err := n.confirm(c.cell); err != nil {
+			happened.Failure = failureOf(err)
+		}
+	case creation.TargetRecall:
+		happened.Is = creation.TargetRecalled
+		happened.Terminal, happened.Found, happened.Err = n.store.ReadTerminal(n.life, e.Op)
 	}
+	return happened
+}
+
+// finish makes one try to tell the Store. It waits while the lease is in doubt; but not for
+// rows that are to be written again, as these wait for it.
+func (c *creationRun) finish(f *store.Finish) (store.Change, error) {
+	if clock.Now().Reached(clock.Mono(c.node.leased.Load())) {
+		return store.Change{}, store.ErrUnavailable
+	}
+	return c.node.attempt(func(ctx context.Context) (store.Change, error) { return c.node.store.Finish(ctx, *f) })
+}
+
+// end opens the object, or drops it.
+func (c *creationRun) end(e *creation.TargetEffect) (creation.Result, *Error) {
+	n := c.node
+	var err *Error
+	if e.Failure != nil {
+		err = n.errorOf(n.life, e.Failure)
+	}
+	switch {
+	case c.cell == nil:
+	case e.Open:
+		c.cell.box.Seal(&release{cell: c.cell, from: c.held, next: c.cell})
+	case c.taken:
+		n.drop(c.cell, err)
+	}
+	if c.taken {
+		c.cell.leaveRow()
+	}
+	return e.Result, err
+}
+
+func (c *creationRun) leave() {
+	if c.placed {
+		c.node.creations.leave()
+	}
+}
+
+// stage runs the application's part. Past the deadline it is given up: what it still does
+// concerns an instance that nobody will see, but it keeps its place among the creations
+// that run.
+func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
+	n := c.node
+	staged := creation.TargetEvent{Is: creation.TargetStaged}
+	typ := n.app.Actors[row.Type]
+	if typ == nil {
+		staged.Failure = &creation.Failure{Kind: errkind.NotConfigured}
+		return staged
+	}
+	c.held = &hold{}
+	cell := n.newCell(typ, refOf(row), row.Version, c.held)
+	c.cell = cell
+	ctx, cancel := context.WithDeadline(n.life, c.job.Deadline.Time())
+	decided := make(chan creation.TargetEvent, 1)
+	placed := c.placed
+	started := n.tasks.Go(func() {
+		if placed {
+			defer n.creations.leave()
+		}
+		a, err := n.admit(ctx, cell, row.Create.Request)
+		if err != nil {
+			staged.Failure = failureOf(err)
+		}
+		staged.Reject, staged.Reply = a.Reject, a.Reply
+		decided <- staged
+	})
+	defer cancel()
+	if !started {
+		return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errStopping)}
+	}
+	c.placed = false // the task leaves it
 	select {
 	case d := <-decided:
 		return d
 	case <-ctx.Done():
-		return decision{err: fromContext(ctx, opCreate, cell.ref.ID)}
-	}
-}
-
-// readCreation reads the pending creation from the Store itself and checks that
-// it is the one asked for and meant for this process. A nil row says that it is
-// over.
-func (n *Node) readCreation(ctx context.Context, job creation) (*store.Authority, *Error) {
-	for {
-		row, found, err := n.store.Read(ctx, job.id)
-		switch {
-		case errors.Is(err, store.ErrUnknown) && pause(ctx, createWaitMin):
-			continue
-		case err != nil:
-			return nil, n.storeFailure(ctx, err, job.id)
-		case !found, row.ObjectGen != job.objGen, row.State == store.Ready:
-			return nil, nil
-		case row.Create == nil || row.Create.Op.Op != job.op.Op || row.Version != job.version || row.Type != job.typ:
-			return nil, nil
-		case !n.owns(&row):
-			return nil, fail(errkind.Unavailable, opCreate, job.id, "it is reserved for another process of node %s", n.cfg.RID)
+		if n.life.Err() != nil {
+			return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errStopping)}
 		}
-		return &row, nil
+		return creation.TargetEvent{Is: creation.TargetTick} // the deadline
 	}
 }
 
-// replay answers a repeated operation from its kept record (CR-15).
-func (n *Node) replay(ctx context.Context, job creation) (wire.CreateResult, *Error) {
-	kept, found, err := n.store.ReadTerminal(ctx, job.op)
-	if err != nil {
-		return wire.CreateResult{}, n.storeFailure(ctx, err, job.id)
-	}
-	if !found {
-		return wire.CreateResult{}, fail(errkind.Unavailable, opCreate, job.id, "its reservation is gone")
-	}
-	row := store.Authority{ID: job.id, ObjectGen: kept.ObjectGen, Mesh: n.cfg.Mesh, RID: n.cfg.RID, LeaseGen: n.lifecycle(), OwnerGen: 1}
-	return resultOf(&kept, &row), nil
-}
-
-// finish ends the creation in the Store. A created cell is in the object table,
-// with its messages held, before the row can become Ready, so that whoever reads
-// Ready finds it; it is let go only when the Store has said how it ended, in the epoch
-// that this node knows.
-func (n *Node) finish(job creation, s *staged, f store.Finish) (wire.CreateResult, *Error) {
-	if s != nil {
-		s.cell.takeRow(n.life) // nobody else knows it yet, so this does not wait
-		defer s.cell.leaveRow()
-		if !n.admitCell(s.cell) {
-			return wire.CreateResult{}, errCreationRuns
+// admit makes the instance and asks the Entry Spot.
+func (n *Node) admit(ctx context.Context, cell *objectCell, request []byte) (a Admission, err *Error) {
+	err = guard(n, "creation", cell.ref.ID, func() (e error) {
+		if cell.instance, e = cell.typ.Factory(&cell.context); e != nil || n.app.Entry.OnCreateActor == nil {
+			return e
 		}
+		a, e = n.app.Entry.OnCreateActor(&CreateCall{Context: ctx, Actor: &cell.context, Instance: cell.instance, Request: request})
+		return e
+	})
+	if err == nil && len(a.Reply) > replyBytesMax {
+		err = fail(errkind.CapacityExceeded, opCreate, cell.ref.ID, "its reply of %d bytes is over the limit of %d", len(a.Reply), replyBytesMax)
 	}
-	f.Op = job.op
-	f.Fence = n.fence(job.id, job.objGen, job.version)
-	change, err := n.finishRow(f)
-	if c := change.Record.Create; err == nil && c != nil && c.Op.Op == f.Op.Op && c.Op != f.Op {
-		f.Op = c.Op // somebody else than its coordinator asked for it, and knew half of the key
-		change, err = n.finishRow(f)
-	}
-	row := &change.Record
-	switch {
-	case err != nil:
-	case change.Reason != store.Applied && change.Reason != store.AlreadyApplied,
-		s != nil && (!change.Found || row.State != store.Ready || row.ObjectGen != job.objGen):
-		err = fail(errkind.Unavailable, opCreate, job.id, "the Store had ended its creation otherwise (%v)", change.Reason)
-	}
-	if s != nil && err == nil {
-		s.cell.version = row.Version
-		s.cell.epoch.Store(uint64(row.Epoch))
-		err = n.confirm(s.cell)
-	}
-	switch {
-	case s == nil:
-	case err != nil:
-		n.drop(s.cell, err)
-	default:
-		s.cell.box.Seal(&release{cell: s.cell, from: s.held, next: s.cell})
-	}
-	if err != nil {
-		return wire.CreateResult{}, err
-	}
-	return resultOf(&store.Terminal{Result: f.Result, Reply: f.Reply, FailKind: f.FailKind}, row), nil
+	a.Reply = bytes.Clone(a.Reply) // the application may use its block again
+	return a, err
 }
 
 // confirm is for a created cell whose row is taken: it returns once the row is written in
@@ -291,29 +289,17 @@ func (n *Node) confirm(c *objectCell) *Error {
 	}
 }
 
-// fence names a row of this process: an Actor in its Entry Spot.
-func (n *Node) fence(id string, gen store.ObjectGen, v store.Version) store.Fence {
-	return store.Fence{ID: id, ObjectGen: gen, Version: v, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), SpotID: n.entryID}
+// fence names a row of this process: of a Spot, or of an Actor in its Entry Spot.
+func (n *Node) fence(kind store.Kind, id string, gen store.ObjectGen, v store.Version) store.Fence {
+	return store.Fence{ID: id, ObjectGen: gen, Version: v, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), SpotID: n.entryOf(kind)}
 }
 
-// finishRow tells the Store until it has answered, for as long as this process
-// lives: it alone may end the reservation. While the lease is in doubt it waits; but not
-// for rows that are to be written again, as these wait for it.
-func (n *Node) finishRow(f store.Finish) (store.Change, *Error) {
-	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		if clock.Now() < clock.Mono(n.leased.Load()) {
-			change, err := n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, f) })
-			switch {
-			case err == nil && change.Reason != store.LeaseExpired:
-				return change, nil
-			case errors.Is(err, store.ErrInvalid):
-				return change, fromStore(err, opCreate, f.ID)
-			}
-		}
-		if !pause(n.life, wait) {
-			return store.Change{}, errStopping
-		}
+// entryOf returns the Entry Spot, for what has a Spot that it is in.
+func (n *Node) entryOf(kind store.Kind) string {
+	if kind == store.Actor {
+		return n.entryID
 	}
+	return ""
 }
 
 // attempt makes one try of a Store change, bounded on its own.
@@ -335,7 +321,11 @@ func (n *Node) admitCell(cell *objectCell) (admitted bool) {
 		earlier = now
 		return cell, true
 	})
+	if admitted && cell.typ.Kind != store.Actor {
+		n.spots.Add(1)
+	}
 	if earlier != nil {
+		n.leftTable(earlier)
 		earlier.refuseAll(errGone)
 	}
 	return admitted
@@ -343,8 +333,20 @@ func (n *Node) admitCell(cell *objectCell) (admitted bool) {
 
 // drop takes a cell out of the table and refuses what waits in it.
 func (n *Node) drop(cell *objectCell, err *Error) {
+	var was bool
 	n.actors.Update(cell.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
+		was = present && now == cell
 		return now, present && now != cell
 	})
+	if was {
+		n.leftTable(cell)
+	}
 	cell.refuseAll(err)
+}
+
+// leftTable is told of each cell that has left the object table.
+func (n *Node) leftTable(cell *objectCell) {
+	if cell.typ.Kind != store.Actor {
+		n.spots.Add(-1)
+	}
 }

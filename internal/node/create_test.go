@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
-	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -46,33 +46,32 @@ func TestALateAskGetsTheResultOfTheCreationThatRuns(t *testing.T) {
 			return Admission{Reply: []byte("welcome")}, nil
 		},
 	}}
-	job := creation{op: op, id: "x", typ: "journal", objGen: 9, version: 3, deadline: clock.Never}
+	job := creation.Job{Op: op, ID: "x", Type: "journal", Kind: store.Actor, ObjGen: 9, Version: 3, Deadline: clock.Never}
 	type end struct {
-		result wire.CreateResult
+		result creation.Result
 		err    *Error
 	}
-	run := func(job creation) <-chan end {
+	run := func(waits bool) <-chan end {
 		ended := make(chan end, 1)
 		n.tasks.Go(func() {
-			result, err := n.runCreation(job)
+			result, err := n.runCreation(job, waits)
 			ended <- end{result, err}
 		})
 		return ended
 	}
-	scan := run(job)
+	scan := run(false)
 	await(t, "the decision", entered)
-	if e := await(t, "who does not wait", run(job)); e.err != errCreationRuns {
+	if e := await(t, "who does not wait", run(false)); e.err != errCreationRuns {
 		t.Errorf("who does not wait got %+v", e)
 	}
-	job.waits = true
-	late := run(job)
+	late := run(true)
 	until(t, "it waits", func() bool { return n.creations.inside.Load() == 2 || len(late) > 0 })
 	close(decide)
 	if e := await(t, "the scan's", scan); e.err != nil {
 		t.Error(e.err)
 	}
 	e := await(t, "the late one", late)
-	if e.err != nil || e.result.Outcome != wire.OutcomeCreated || e.result.Ref.ObjGen != 9 || string(e.result.Reply) != "welcome" {
+	if e.err != nil || e.result.Terminal.Result != store.Created || e.result.Owner.ObjectGen != 9 || string(e.result.Reply) != "welcome" {
 		t.Errorf("the late one got %+v, %v", e.result, e.err)
 	}
 	if left := n.creations.inside.Load(); left != 0 {
@@ -107,8 +106,8 @@ func TestACreationWhoseActorIsHereIsNotRunAgain(t *testing.T) {
 	}
 	n.app = &App{Actors: map[string]*ObjectType{"journal": typ}}
 	c := n.ready("x", &journal{})
-	r, err := n.runCreation(creation{op: op, id: "x", typ: "journal", objGen: 1, version: 3, deadline: clock.Never, waits: true})
-	if err != nil || r.Outcome != wire.OutcomeCreated || string(r.Reply) != "welcome" {
+	r, err := n.runCreation(creation.Job{Op: op, ID: "x", Type: "journal", Kind: store.Actor, ObjGen: 1, Version: 3, Deadline: clock.Never}, true)
+	if err != nil || r.Terminal.Result != store.Created || string(r.Reply) != "welcome" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if now, _ := n.actors.Load("x"); now != c || c.gone.Load() {
@@ -135,18 +134,25 @@ func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
 		})
 		n.known.Store(2)
 		j := &journal{}
-		held := &hold{}
-		c := n.newCell(journalType(j), ActorRef{ID: "x", ObjectGen: 1, OwnerGen: 1}, 1, held)
+		typ := journalType(j)
+		typ.Factory = func(*ObjectContext) (any, error) { return j, nil }
+		n.app = &App{Actors: map[string]*ObjectType{"journal": typ}}
+		row := &store.Authority{
+			ID: "x", Kind: store.Actor, Type: "journal", State: store.Creating, ObjectGen: 1, Version: 1, OwnerGen: 1, Create: &store.Creation{},
+		}
+		job := jobOf(row, clock.Never)
+		job.Row = row
 		ended := make(chan *Error, 1)
 		n.tasks.Go(func() {
-			_, err := n.finish(creation{id: "x", objGen: 1, version: 1}, &staged{c, held}, store.Finish{Result: store.Created})
+			_, err := n.runCreation(job, false)
 			ended <- err
 		})
-		if err := pushNote(c, 1); err != nil {
-			t.Fatal(err)
-		}
 		if r := await(t, "the re-assertion", asked); r.Epoch != 2 || r.Version != 2 {
 			t.Errorf("written again: %+v", r)
+		}
+		c, _ := n.actors.Load("x")
+		if err := pushNote(c, 1); err != nil {
+			t.Fatal(err)
 		}
 		answer <- store.EpochChanged // the third
 		n.known.Store(3)
@@ -177,9 +183,9 @@ func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
 // req: CR-15
 func TestWhoWaitsForACreationThatRunsWaitsToItsOwnDeadline(t *testing.T) {
 	n := storedNode(t, &scripted{})
-	job := creation{op: store.OperationKey{Op: newOpID()}, id: "x", deadline: clock.Now(), waits: true}
+	job := creation.Job{Op: store.OperationKey{Op: newOpID()}, ID: "x", Deadline: clock.Now()}
 	n.running.begin(&job)
-	if _, err := n.runCreation(job); err == nil || err.Kind != errkind.DeadlineExceeded {
+	if _, err := n.runCreation(job, true); err == nil || err.Kind != errkind.DeadlineExceeded {
 		t.Errorf("past its deadline it got %v", err)
 	}
 }

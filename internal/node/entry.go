@@ -51,10 +51,12 @@ func (n *Node) openSpot(ctx context.Context, typ *ObjectType, ref ActorRef) (*ob
 	return c, nil
 }
 
-// closeSpot runs a Spot's OnClosing, when all accepted work is over (CL-02), and refuses
-// what comes later.
+// closeSpot runs a Spot's OnClosing, when all accepted work is over (CL-02). One that has
+// no row to be removed refuses what comes later.
 func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReason) error {
-	defer n.drop(c, errStopping)
+	if !c.stored {
+		defer n.drop(c, errStopping)
+	}
 	typ := c.typ
 	if typ.OnClosing == nil {
 		return nil

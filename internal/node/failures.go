@@ -1,6 +1,9 @@
 package node
 
-import "github.com/zlnode/zlnode/internal/errkind"
+import (
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/store"
+)
 
 // Failures that say the same to everybody. They are shared and never changed;
 // of makes a copy that names an operation.
@@ -53,6 +56,11 @@ func errNoLink(op, id, rid string) *Error {
 
 func errIncarnation(op, id string, asked, is uint64) *Error {
 	return fail(errkind.InvalidOperation, op, id, "the ref names incarnation %d, the actor is %d", asked, is)
+}
+
+// errKind says that the id is another kind's than the one that was meant.
+func errKind(op, id string, is store.Kind) *Error {
+	return fail(errkind.TypeMismatch, op, id, "the id is of an object of kind %v", is)
 }
 
 // asError gives an application's error a kind.

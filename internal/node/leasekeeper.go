@@ -128,6 +128,7 @@ func (n *Node) renewLease() lease.Event {
 // leaseLost ends this process's right to act, for good.
 func (n *Node) leaseLost() {
 	n.stopActing()
+	n.routes.clear()
 	n.failed(fail(errkind.Unavailable, "run", n.cfg.RID, "its owner lease is lost: it belongs to another process, or the Store lost it; stop this process"))
 }
 

@@ -76,8 +76,9 @@ const (
 
 	// routesMax bounds the route cache. Past it routes are used once and not kept.
 	routesMax = 1 << 18
-	// routeAgeMax is how long a route is used without asking the Store again.
-	routeAgeMax = 15 * time.Second
+	// routeAge is how long a route is used without asking the Store again, if nothing is
+	// configured.
+	routeAge = 15 * time.Second
 
 	// lifecyclesMax bounds the RIDs whose newest lifecycle is remembered.
 	lifecyclesMax = 65_536

@@ -129,6 +129,7 @@ func (m *message) refuse(n *Node, err *Error) {
 // arrival is what a message that came over a connection has beside its content.
 type arrival struct {
 	owner   *buf.Buf // of the content
+	toSpot  bool     // it is meant for a Spot, else for an Actor
 	objGen  uint64   // of the incarnation that is meant; 0: whichever is there
 	session bindingKey
 }

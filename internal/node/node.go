@@ -65,7 +65,8 @@ type Node struct {
 	linkConfig link.Config
 	liveConfig link.LivenessConfig
 
-	actors     *cmap.Map[*objectCell]
+	actors     *cmap.Map[*objectCell]  // and Spots, but for the Entry Spot
+	spots      atomic.Int64            // of those
 	sessions   *cmap.Map[*sessionConn] // by sessionKey
 	routes     *routes
 	links      *links
@@ -115,7 +116,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		deletes: make(chan struct{}, deletesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
-		choosers: choosers{byType: map[string]*chooser{}}, done: make(chan struct{}),
+		choosers: choosers{byType: map[typeKey]*chooser{}}, done: make(chan struct{}),
 	}
 	n.routes, n.mesh = newRoutes(n), newMesh(n)
 	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
@@ -250,10 +251,10 @@ func (n *Node) openSessions() error {
 func (n *Node) publish(ctx context.Context, state store.HostState) error {
 	d := store.Descriptor{
 		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.cfg.Mesh, Endpoint: n.endpoint, Role: n.cfg.Role, State: state,
-		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, AppVersion: n.cfg.AppVersion, Revision: uint64(state),
+		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Revision: uint64(state),
 	}
 	if n.cfg.Role == store.RoleServer {
-		d.ActorTypes, d.EntrySpotID = n.app.actorTypes(), n.entryID
+		d.ActorTypes, d.SpotTypes, d.EntrySpotID = n.app.actorTypes(), n.app.spotTypes(), n.entryID
 	}
 	reason, err := n.store.PublishNode(ctx, n.lease, d)
 	if err != nil {

@@ -28,6 +28,8 @@ func (n *Node) Find(ctx context.Context, id string) (ref ActorRef, found bool, _
 	var err *Error
 	blocking(ctx, func() { r, err = n.routes.read(ctx, opFind, id) })
 	switch {
+	case r != nil && r.kind != store.Actor:
+		return ActorRef{}, false, errKind(opFind, id, r.kind)
 	case err == nil:
 		return r.ref, true, nil
 	case err.Kind == errkind.NotFound:
@@ -75,6 +77,8 @@ func (n *Node) destroy(ctx context.Context, ref ActorRef) (bool, *Error) {
 		return false, nil
 	case now == nil:
 		return false, err
+	case now.kind != store.Actor:
+		return false, errKind(opDestroy, ref.ID, now.kind)
 	case now.ref.ObjectGen != ref.ObjectGen:
 		return false, errIncarnation(opDestroy, ref.ID, ref.ObjectGen, now.ref.ObjectGen)
 	case err != nil && now.ref != ref: // who wants it freed has to say whose it is
@@ -135,6 +139,8 @@ func (n *Node) destroyHere(ctx context.Context, ref ActorRef, op store.OpID) (bo
 	switch {
 	case !ok:
 		return n.destroyOrphan(ctx, ref, op)
+	case cell.typ.Kind != store.Actor:
+		return false, errKind(opDestroy, ref.ID, cell.typ.Kind)
 	case cell.ref.ObjectGen != ref.ObjectGen:
 		return false, errIncarnation(opDestroy, ref.ID, ref.ObjectGen, cell.ref.ObjectGen)
 	}
@@ -209,7 +215,7 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 // asking until it has one: an Actor that may have lost its row must not run.
 func (n *Node) deleteRow(cell *objectCell, op store.OpID) (kept bool, _ *Error) {
 	id := cell.ref.ID
-	fence := n.fence(id, store.ObjectGen(cell.ref.ObjectGen), cell.version)
+	fence := n.fence(cell.typ.Kind, id, store.ObjectGen(cell.ref.ObjectGen), cell.version)
 	change, doubt, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
 		n.deletes <- struct{}{} // each holder leaves within storeCallMax
 		defer func() { <-n.deletes }()

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/zlnode/zlnode/store"
@@ -32,25 +33,44 @@ func (c *chooser) choose(candidates []store.Descriptor) int {
 	return best
 }
 
-// mayHost reports whether d can be asked to host an Actor of the stable type
+// typeKey names a stable type: those of Actors, of User and of Instance Spots are apart.
+type typeKey struct {
+	kind store.Kind
+	name string
+}
+
+// mayHost reports whether d can be asked to host an object of the stable type
 // (CR-03). The Store checks it again in the reservation.
-func mayHost(d *store.Descriptor, mesh, stableType string) bool {
+func mayHost(d *store.Descriptor, mesh string, typ typeKey) bool {
 	if d.Mesh != mesh || d.Role != store.RoleServer || d.State != store.Serving || d.Weight <= 0 || d.LeaseLeft <= 0 {
 		return false
 	}
-	for _, t := range d.ActorTypes {
-		if t == stableType {
-			return true
-		}
+	if typ.kind == store.Actor {
+		return slices.Contains(d.ActorTypes, typ.name)
 	}
-	return false
+	return spotTypeOf(d, typ) != nil
 }
 
-// hasRoom reports whether the Store counted a free Actor slot when the list was
-// read.
-func hasRoom(d *store.Descriptor) bool { return d.MaxActors == 0 || d.Actors < d.MaxActors }
+// spotTypeOf returns what d publishes of a type of Spots, or nil.
+func spotTypeOf(d *store.Descriptor, typ typeKey) *store.SpotType {
+	for i := range d.SpotTypes {
+		if t := &d.SpotTypes[i]; t.Kind == typ.kind && t.Type == typ.name {
+			return t
+		}
+	}
+	return nil
+}
+
+// hasRoom reports whether the Store counted a free slot for an object of that kind when
+// the list was read. What is left for one type of Spots only the Store knows.
+func hasRoom(d *store.Descriptor, kind store.Kind) bool {
+	if kind == store.Actor {
+		return d.MaxActors == 0 || d.Actors < d.MaxActors
+	}
+	return d.MaxSpots == 0 || d.Spots < d.MaxSpots
+}
 
 type choosers struct {
 	mu     sync.Mutex
-	byType map[string]*chooser
+	byType map[typeKey]*chooser
 }

@@ -31,9 +31,9 @@ func TestSmoothWeightedChoice(t *testing.T) {
 func TestOnlyFittingNodesMayHost(t *testing.T) {
 	fit := store.Descriptor{
 		RID: "b", Mesh: "main", Role: store.RoleServer, State: store.Serving, Weight: 1,
-		ActorTypes: []string{"npc", "player"}, LeaseLeft: time.Second,
+		ActorTypes: []string{"npc", "player"}, SpotTypes: []store.SpotType{{Type: "room", Kind: store.UserSpot}}, LeaseLeft: time.Second,
 	}
-	if !mayHost(&fit, "main", "player") {
+	if !mayHost(&fit, "main", typeKey{store.Actor, "player"}) {
 		t.Fatal("a fitting node is refused")
 	}
 	for name, change := range map[string]func(*store.Descriptor){
@@ -46,13 +46,29 @@ func TestOnlyFittingNodesMayHost(t *testing.T) {
 	} {
 		d := fit
 		change(&d)
-		if mayHost(&d, "main", "player") {
+		if mayHost(&d, "main", typeKey{store.Actor, "player"}) {
 			t.Errorf("%s: may host", name)
+		}
+	}
+	for typ, want := range map[typeKey]bool{
+		{store.UserSpot, "room"}: true, {store.InstanceSpot, "room"}: false, {store.Actor, "room"}: false, {store.UserSpot, "player"}: false,
+	} {
+		if got := mayHost(&fit, "main", typ); got != want {
+			t.Errorf("may host %v %q: %v", typ.kind, typ.name, got)
 		}
 	}
 	full := fit
 	full.MaxActors, full.Actors = 3, 3
-	if hasRoom(&full) {
-		t.Error("a full node has room")
+	full.MaxSpots, full.Spots = 4, 3
+	for kind, want := range map[store.Kind]bool{store.Actor: false, store.UserSpot: true, store.InstanceSpot: true} {
+		if hasRoom(&full, kind) != want {
+			t.Errorf("a node full of actors has room for a %v: %v", kind, !want)
+		}
+	}
+	full.Actors, full.Spots = 2, 4
+	for kind, want := range map[store.Kind]bool{store.Actor: true, store.UserSpot: false, store.InstanceSpot: false} {
+		if hasRoom(&full, kind) != want {
+			t.Errorf("a node full of spots has room for a %v: %v", kind, !want)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -34,13 +35,13 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 	}
 	switch cmd {
 	case wire.CmdActorSend:
-		m, err := wire.DecodeActorSend(body)
+		m, err := wire.DecodeActorSend(flags, body)
 		if err != nil {
 			return err
 		}
 		l.actorMessage(&m, owner, paid)
 	case wire.CmdActorRequest:
-		m, err := wire.DecodeActorRequest(body)
+		m, err := wire.DecodeActorRequest(flags, body)
 		if err != nil {
 			return err
 		}
@@ -153,14 +154,14 @@ func (l *linkConn) completed(corr uint64, r result) {
 	}
 }
 
-// actorMessage admits a message for an Actor of this node.
+// actorMessage admits a message for an Actor or Spot of this node.
 func (l *linkConn) actorMessage(a *wire.ActorMessage, owner *buf.Buf, paid uint32) {
 	s := sender{kind: msgSend, link: l, paid: paid, corr: a.Correlation}
 	if a.Correlation != 0 {
 		s.kind = msgRequest
 	}
 	o := Outgoing{Name: buf.View(a.Name), Codec: a.Codec, Metadata: a.Metadata, Payload: a.Payload}
-	l.admit(a.ID, a.OwnerGen, s, &o, a.DeadlineMS, &arrival{owner: owner, objGen: a.ObjGen})
+	l.admit(a.ID, a.OwnerGen, s, &o, a.DeadlineMS, &arrival{owner: owner, toSpot: a.Spot, objGen: a.ObjGen})
 }
 
 func (l *linkConn) sessionPacket(p *wire.SessionPacket, owner *buf.Buf, paid uint32) {
@@ -174,7 +175,7 @@ func (l *linkConn) sessionPacket(p *wire.SessionPacket, owner *buf.Buf, paid uin
 	})
 }
 
-// admit puts a message of this link into its Actor's mailbox, or refuses it.
+// admit puts a message of this link into its object's mailbox, or refuses it.
 // ownerGen is that of the route that it took.
 func (l *linkConn) admit(id []byte, ownerGen uint64, s sender, o *Outgoing, deadlineMS uint32, a *arrival) {
 	cell, ok := l.node.actors.LoadBytes(id)
@@ -207,23 +208,25 @@ func deadlineAfter(ms uint32) clock.Mono {
 
 // create runs a creation that the peer reserved for this node.
 func (l *linkConn) create(c *wire.ActorCreate) {
-	job := creation{
-		op: store.OperationKey{SourceRID: l.peer.RID, SourceLifecycle: store.LeaseGen(c.SourceLifecycle), Op: c.Op},
-		id: string(c.ID), typ: string(c.Type), objGen: store.ObjectGen(c.ObjGen), version: store.Version(c.StoreVersion),
-		deadline: deadlineAfter(c.DeadlineMS), waits: c.SourceLifecycle == l.peer.Lifecycle,
+	job := creation.Job{
+		Op: store.OperationKey{SourceRID: l.peer.RID, SourceLifecycle: store.LeaseGen(c.SourceLifecycle), Op: c.Op},
+		ID: string(c.ID), Type: string(c.Type), Kind: store.Actor, ObjGen: store.ObjectGen(c.ObjGen), Version: store.Version(c.StoreVersion),
+		Deadline: deadlineAfter(c.DeadlineMS),
 	}
+	waits := c.SourceLifecycle == l.peer.Lifecycle
 	corr := c.Correlation
 	if c.TargetLifecycle != uint64(l.node.lifecycle()) {
 		l.sendError(corr, errNotHere)
 		return
 	}
 	started := l.node.background(func() {
-		terminal, err := l.node.runCreation(job)
+		result, err := l.node.runCreation(job, waits)
 		if err != nil {
 			l.sendError(corr, err)
 			return
 		}
-		l.sendReply(corr, 0, terminal.AppendTo(nil))
+		told := toWireResult(&result)
+		l.sendReply(corr, 0, told.AppendTo(nil))
 	})
 	if started != nil {
 		l.sendError(corr, started)

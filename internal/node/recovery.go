@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
-	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -35,7 +34,7 @@ func (n *Node) heardFreed(r *store.LeaseResult) {
 	}
 }
 
-// dropFreed ends the Actors whose rows are gone or another's, within the time of a
+// dropFreed ends the objects whose rows are gone or another's, within the time of a
 // renewal. It reports whether it could read all it had to; each that it drops is one
 // less for the next try. While a row has yet to be written again in the epoch, it may be
 // lost: only what others have written in it is taken from this node then, and the
@@ -48,7 +47,7 @@ func (n *Node) dropFreed(epoch store.Epoch) bool {
 		n.log.Warn().Err(err).Msg("rows of this node were freed by hand; they could not be read, and nothing runs until they were")
 		return false
 	}
-	return n.eachActor(ctx, func(c *objectCell) bool { return !owned[c.ref.ID] }, func(c *objectCell) bool {
+	return n.eachObject(ctx, func(c *objectCell) bool { return !owned[c.ref.ID] }, func(c *objectCell) bool {
 		behind := c.behind(epoch) // before the read: a row that is written after it is not missed
 		row, found, err := n.readRow(ctx, c.ref.ID)
 		switch {
@@ -62,15 +61,15 @@ func (n *Node) dropFreed(epoch store.Epoch) bool {
 	})
 }
 
-// eachActor calls f for the Actors that are wanted, a few at once, and returns when all
+// eachObject calls f for the objects with a row that are wanted, a few at once, and returns when all
 // calls have ended. It reports whether none was left out, because ctx ended, and all
 // returned true.
-func (n *Node) eachActor(ctx context.Context, wanted, f func(*objectCell) bool) bool {
+func (n *Node) eachObject(ctx context.Context, wanted, f func(*objectCell) bool) bool {
 	var failed atomic.Bool
 	var calls sync.WaitGroup
 	places := make(chan struct{}, rowCallsMax)
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if c.typ.Kind != store.Actor || !wanted(c) {
+		if !c.stored || !wanted(c) {
 			return true
 		}
 		select {
@@ -95,13 +94,14 @@ func (n *Node) eachActor(ctx context.Context, wanted, f func(*objectCell) bool) 
 func (n *Node) beginReassertion(epoch store.Epoch) {
 	n.log.Warn().Uint64("epoch", uint64(epoch)).Dur("acts_for", max(n.keeper.AdmitUntil().Sub(clock.Now()), 0)).
 		Msg("the Store has a new epoch: its last changes may be lost; writing this node's rows again")
+	n.routes.clear()
 	n.endRound()
 	ctx, cancel := context.WithCancel(n.life)
 	n.endRound = cancel
 	n.tasks.Go(func() { n.reassert(ctx, epoch) })
 }
 
-// reassert writes the rows of this node's Actors again, as this node knows them, and
+// reassert writes the rows of this node's objects again, as this node knows them, and
 // removes rows that name it and of which it knows nothing. Handlers go on meanwhile, for
 // as long as the lease's core allows: until it is told, rows of which the Store knows
 // nothing may be here. It ends when all is done, or when this process may not act any
@@ -109,7 +109,7 @@ func (n *Node) beginReassertion(epoch store.Epoch) {
 func (n *Node) reassert(ctx context.Context, epoch store.Epoch) {
 	published, asserted, told := false, false, false
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		if !asserted && n.reassertActors(ctx, epoch) {
+		if !asserted && n.reassertObjects(ctx, epoch) {
 			asserted = true
 			select {
 			case n.reasserted <- uint64(epoch):
@@ -154,13 +154,13 @@ func (n *Node) publishAgain() bool {
 	return n.publish(ctx, store.Serving) == nil
 }
 
-// reassertActors goes once through the Actors whose rows are of an earlier epoch, and
+// reassertObjects goes once through the Actors whose rows are of an earlier epoch, and
 // reports whether none is left.
-func (n *Node) reassertActors(ctx context.Context, epoch store.Epoch) bool {
+func (n *Node) reassertObjects(ctx context.Context, epoch store.Epoch) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	return n.eachActor(ctx, func(c *objectCell) bool { return c.behind(epoch) }, func(c *objectCell) bool {
-		end := n.reassertActor(ctx, c, epoch)
+	return n.eachObject(ctx, func(c *objectCell) bool { return c.behind(epoch) }, func(c *objectCell) bool {
+		end := n.reassertObject(ctx, c, epoch)
 		if end == epochIsOver {
 			stop() // a renewal tells of the next one
 		}
@@ -173,8 +173,8 @@ func (c *objectCell) behind(epoch store.Epoch) bool {
 	return c.epoch.Load() < uint64(epoch) && !c.gone.Load()
 }
 
-// reassertActor writes one row again, and ends the Actor if it is another's.
-func (n *Node) reassertActor(ctx context.Context, c *objectCell, epoch store.Epoch) rowEnd {
+// reassertObject writes one row again, and ends the object if it is another's.
+func (n *Node) reassertObject(ctx context.Context, c *objectCell, epoch store.Epoch) rowEnd {
 	ctx, cancel := context.WithTimeout(ctx, rowWaitMax)
 	defer cancel()
 	if !c.takeRow(ctx) {
@@ -204,9 +204,9 @@ const (
 // reassertRow is for the holder of takeRow: no Destroy may remove the row meanwhile.
 func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	r := store.Reassert{
-		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: store.Actor, Type: c.typ.Name,
+		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: c.typ.Kind, Type: c.typ.Name, Wide: c.typ.Wide,
 		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: c.version,
-		Mesh: c.ref.Mesh, SpotID: n.entryID,
+		Mesh: c.ref.Mesh, SpotID: n.entryOf(c.typ.Kind),
 	}
 	// While a try may be applied yet, the row is not let go: a Destroy would be undone by it.
 	change, _, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
@@ -214,10 +214,10 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	})
 	switch {
 	case errors.Is(err, store.ErrInvalid):
-		n.log.Error().Err(err).Str("actor", c.ref.ID).Msg("an actor ends, as its row cannot be written again; this is a bug of zlnode")
+		n.log.Error().Err(err).Str("object", c.ref.ID).Msg("an object ends, as its row cannot be written again; this is a bug of zlnode")
 		return rowIsOver
 	case unreadable(err):
-		n.log.Error().Err(err).Str("actor", c.ref.ID).Msg("an actor ends, as its row in the Store is unreadable; repair or remove the row")
+		n.log.Error().Err(err).Str("object", c.ref.ID).Msg("an object ends, as its row in the Store is unreadable; repair or remove the row")
 		return rowIsOver
 	case err != nil:
 		return rowInDoubt
@@ -242,12 +242,12 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	default:
 		return rowInDoubt // the lease is in doubt, or the Store is full
 	}
-	n.log.Warn().Str("actor", c.ref.ID).Stringer("reason", change.Reason).Str("owner", row.RID).
-		Msg("the Store knows a later owner of an actor; the one here is over")
+	n.log.Warn().Str("object", c.ref.ID).Stringer("reason", change.Reason).Str("owner", row.RID).
+		Msg("the Store knows a later owner of an object; the one here is over")
 	return rowIsOver
 }
 
-// deleteUnknown removes the rows that name this process and of which it has no Actor.
+// deleteUnknown removes the rows that name this process and of which it has no object.
 func (n *Node) deleteUnknown() bool {
 	owned, err := n.held(n.life, store.HeldOwned)
 	if err != nil {
@@ -309,11 +309,8 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 			seen[id] = row.Version
 			continue
 		}
-		job := creation{
-			op: row.Create.Op, id: id, typ: row.Type, objGen: row.ObjectGen, version: row.Version,
-			deadline: clock.Now().Add(time.Until(row.Create.Deadline)), // clocks that differ end it sooner or later
-		}
-		n.tasks.Go(func() { _, _ = n.runCreation(job) }) // how it ends is in the row
+		job := jobOf(&row, clock.Now().Add(time.Until(row.Create.Deadline))) // clocks that differ end it sooner or later
+		n.tasks.Go(func() { _, _ = n.runCreation(job, false) })              // how it ends is in the row
 	}
 	return seen
 }
@@ -351,17 +348,4 @@ func (n *Node) owns(row *store.Authority) bool {
 func (n *Node) knows(id string) bool {
 	_, here := n.actors.Load(id)
 	return here
-}
-
-// cancelDead removes a creation whose target's lease is over, so that the id can be
-// created anew (CR-08, FO-11).
-func (n *Node) cancelDead(ctx context.Context, row *store.Authority) *Error {
-	_, err := n.store.CancelCreation(ctx, row.ID, row.ObjectGen, row.Version)
-	if err != nil && !errors.Is(err, store.ErrUnknown) {
-		return n.storeFailure(ctx, err, row.ID)
-	}
-	if !pause(ctx, createWaitMin) { // whatever it answered, the row is read again
-		return fail(errkind.DeadlineExceeded, opCreate, row.ID, "the creation of a node that died was not cancelled in time")
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/store"
 )
@@ -31,7 +32,7 @@ func TestARowIsWrittenAgainWhileItsActorGoesOn(t *testing.T) {
 	j := &journal{}
 	c := n.ready("x", j)
 	round := make(chan bool, 1)
-	go func() { round <- n.reassertActors(n.life, 2) }()
+	go func() { round <- n.reassertObjects(n.life, 2) }()
 	await(t, "the re-assertion", asked)
 	if err := pushNote(c, 1); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestADestroyOfWhatIsAnothersByThenDoesNothing(t *testing.T) {
 	})
 	c := n.ready("x", &journal{})
 	round := make(chan bool, 1)
-	go func() { round <- n.reassertActors(n.life, 2) }()
+	go func() { round <- n.reassertObjects(n.life, 2) }()
 	await(t, "the re-assertion", asked)
 	destroyed := destroy(t, c)
 	close(answer)
@@ -104,17 +105,17 @@ func TestARowThatIsBeingRemovedIsNotWrittenAgain(t *testing.T) {
 	c := n.ready("x", &journal{})
 	destroyed := destroy(t, c)
 	await(t, "the removal", asked)
-	if n.reassertActors(n.life, 2) {
+	if n.reassertObjects(n.life, 2) {
 		t.Error("the round is complete though the row's fate is not known")
 	}
 	close(answer)
 	if e := await(t, "the destroy", destroyed); !e.destroyed || e.err != nil {
 		t.Errorf("%+v", e)
 	}
-	if !n.reassertActors(n.life, 2) {
+	if !n.reassertObjects(n.life, 2) {
 		t.Error("the row is gone and the round not complete")
 	}
-	n.reassertActor(n.life, c, 2) // of a round that found the Actor before its end
+	n.reassertObject(n.life, c, 2) // of a round that found the Actor before its end
 	if written.Load() != 0 {
 		t.Errorf("the row was written %d times after its end", written.Load())
 	}
@@ -129,18 +130,24 @@ func TestACreationEndsThoughTheNodeMayNotActBeforeItsRowsAreWritten(t *testing.T
 			}}, nil
 		},
 	})
-	n.admitUntil.Store(0)
-	held := &hold{}
-	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
+	typ := journalType(&journal{})
+	typ.Factory = func(*ObjectContext) (any, error) {
+		n.admitUntil.Store(0)
+		return &journal{}, nil
+	}
+	n.app = &App{Actors: map[string]*ObjectType{"journal": typ}}
+	row := &store.Authority{ID: "x", Kind: store.Actor, Type: "journal", State: store.Creating, ObjectGen: 1, Version: 1, Create: &store.Creation{}}
+	job := jobOf(row, clock.Never)
+	job.Row = row
 	ended := make(chan *Error, 1)
-	go func() {
-		_, err := n.finish(creation{id: "x", objGen: 1, version: 1}, &staged{c, held}, store.Finish{Result: store.Created})
+	n.tasks.Go(func() {
+		_, err := n.runCreation(job, false)
 		ended <- err
-	}()
+	})
 	if err := await(t, "the end", ended); err != nil {
 		t.Fatal(err)
 	}
-	if !n.reassertActors(n.life, 2) {
+	if !n.reassertObjects(n.life, 2) {
 		t.Error("it is Ready in the new epoch, and the round not complete")
 	}
 }
@@ -155,7 +162,7 @@ func TestARoundOfAnEpochThatIsOverEnds(t *testing.T) {
 	for i := range 40 * rowCallsMax {
 		n.ready(fmt.Sprint("x", i), &journal{})
 	}
-	if n.reassertActors(n.life, 2) {
+	if n.reassertObjects(n.life, 2) {
 		t.Error("a round is complete of which nothing was written")
 	}
 	if tries.Load() > 4*rowCallsMax {
@@ -296,7 +303,7 @@ func TestALostAnswerIsSettledOnlyByAnAnswerToTheSameOperation(t *testing.T) {
 		remove: func(store.Fence) (store.Change, error) { return next() },
 	})
 	c := n.ready("x", &journal{})
-	if end := n.reassertActor(n.life, c, 2); end != rowIsWritten || tries != len(answers) {
+	if end := n.reassertObject(n.life, c, 2); end != rowIsWritten || tries != len(answers) {
 		t.Errorf("after %d tries the end is %v", tries, end)
 	}
 	for _, op := range ops {
@@ -328,7 +335,7 @@ func TestAnActorWhoseRowIsUnreadableEndsAlone(t *testing.T) {
 	n.ready("bad", &journal{})
 	n.ready("good", &journal{})
 	round := make(chan bool, 1)
-	n.tasks.Go(func() { round <- n.reassertActors(n.life, 2) })
+	n.tasks.Go(func() { round <- n.reassertObjects(n.life, 2) })
 	if !await(t, "the round", round) {
 		t.Error("the round is not complete")
 	}
@@ -387,7 +394,7 @@ func TestARefusedReassertionEndsTheActorOnlyIfItsRowIsAnothers(t *testing.T) {
 			return store.Change{Reason: c.reason, Found: true, Record: c.row}, nil
 		}})
 		cell := n.ready("x", &journal{})
-		end := n.reassertActor(n.life, cell, 2)
+		end := n.reassertObject(n.life, cell, 2)
 		if end != c.end || cell.version != c.version || n.knows("x") == (end == rowIsOver) || cell.behind(2) != (end == rowInDoubt || end == epochIsOver) {
 			t.Errorf("%s: end %d, version %d, here %v, behind %v", c.what, end, cell.version, n.knows("x"), cell.behind(2))
 		}
@@ -466,7 +473,7 @@ func TestTheScanForReservationsPassesOverWhatRuns(t *testing.T) {
 			}, true, nil
 		},
 	})
-	job := creation{id: "runs", op: store.OperationKey{Op: newOpID()}}
+	job := creation.Job{ID: "runs", Op: store.OperationKey{Op: newOpID()}}
 	if _, first := n.running.begin(&job); !first {
 		t.Fatal("it runs already")
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -17,18 +18,21 @@ import (
 // route is a snapshot of a Ready authority row. It says where to send and never
 // who owns (ID-05): the owner checks for itself.
 type route struct {
-	ref   ActorRef
-	typ   string
-	asked clock.Mono // when the Store was asked
-	until clock.Mono // the snapshot's age limit and the owner's lease, whichever ends first
+	ref     ActorRef
+	typ     string
+	kind    store.Kind
+	version store.Version
+	asked   clock.Mono // when the Store was asked
+	until   clock.Mono // the snapshot's age limit and the owner's lease, whichever ends first
 }
 
 // routes caches snapshots of Ready rows. Missing, Creating and Store failures
 // are never kept (CR-14).
 type routes struct {
-	node  *Node
-	known *cmap.Map[*route]
-	reads singleflight.Group // one read per id at a time, whoever asks
+	node    *Node
+	known   *cmap.Map[*route]
+	cleared atomic.Int64       // when all was forgotten
+	reads   singleflight.Group // one read per id at a time, whoever asks
 }
 
 func newRoutes(n *Node) *routes { return &routes{node: n, known: cmap.New[*route]()} }
@@ -99,7 +103,10 @@ type snapshot struct {
 // newRoute makes the route of a Ready row. It is used no longer than the owner may
 // act, which ends a margin before its lease does.
 func (r *routes) newRoute(row *store.Authority, asked clock.Mono) *route {
-	return &route{ref: refOf(row), typ: row.Type, asked: asked, until: asked.Add(min(routeAgeMax, row.LeaseLeft-r.node.cfg.Lease.Margin))}
+	return &route{
+		ref: refOf(row), typ: row.Type, kind: row.Kind, version: row.Version, asked: asked,
+		until: asked.Add(min(r.node.cfg.RouteCacheMaxAge, row.LeaseLeft-r.node.cfg.Lease.Margin)),
+	}
 }
 
 // learn keeps the snapshot of a row that was asked for at the given time. A
@@ -109,11 +116,14 @@ func (r *routes) learn(row *store.Authority, asked clock.Mono) {
 		r.known.Delete(row.ID)
 		return
 	}
+	if r.node.cfg.RouteCacheMaxAge <= 0 || asked <= clock.Mono(r.cleared.Load()) {
+		return
+	}
 	fresh, full := r.newRoute(row, asked), r.known.Len() >= routesMax
 	r.known.Update(row.ID, func(old *route, present bool) (*route, bool) {
 		switch {
 		case present && old.ref.ObjectGen > fresh.ref.ObjectGen,
-			present && old.ref.ObjectGen == fresh.ref.ObjectGen && old.ref.OwnerGen > fresh.ref.OwnerGen:
+			present && old.ref.ObjectGen == fresh.ref.ObjectGen && old.version > fresh.version:
 			return old, true
 		case !present && full:
 			return nil, false
@@ -134,6 +144,16 @@ func (r *routes) forget(id string, wrong *route) {
 func (r *routes) drop(id string) {
 	r.reads.Forget(id)
 	r.known.Delete(id)
+}
+
+// clear forgets all: the Store may have lost what they were taken from, or this process
+// its place among those that learn of changes.
+func (r *routes) clear() {
+	r.cleared.Store(int64(clock.Now()))
+	r.known.Range(func(id string, _ *route) bool {
+		r.known.Delete(id)
+		return true
+	})
 }
 
 // stale drops a route that the node at its end says is wrong.

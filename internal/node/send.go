@@ -19,7 +19,7 @@ const (
 // Target is an object's id as seen from a node.
 type Target struct {
 	ID   string
-	spot bool        // the id is a User or Instance Spot's
+	spot bool        // the id is meant as a User or Instance Spot's
 	near *objectCell // the object, if it was here when the Target was made: it saves a look-up until its end
 }
 
@@ -92,16 +92,16 @@ func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
 	case err != nil:
 		return err
 	case w.cell == nil:
-		return w.link.send(ctx, n.encode(w.route, o, 0, 0))
+		return w.link.send(ctx, n.encode(w.route, to.spot, o, 0, 0))
 	}
 	return n.pushHere(w.cell, to.spot, sender{kind: msgSend}, o, clock.Never)
 }
 
 // encode makes the record of a message on route r; correlation and deadline are
 // those of a request.
-func (n *Node) encode(r *route, o *Outgoing, corr uint64, left time.Duration) *buf.Buf {
+func (n *Node) encode(r *route, toSpot bool, o *Outgoing, corr uint64, left time.Duration) *buf.Buf {
 	m := wire.ActorMessage{
-		ID: []byte(r.ref.ID), OwnerGen: r.ref.OwnerGen, Op: n.operations.Add(1), Correlation: corr,
+		ID: []byte(r.ref.ID), Spot: toSpot, OwnerGen: r.ref.OwnerGen, Op: n.operations.Add(1), Correlation: corr,
 		Name: []byte(o.Name), Codec: o.Codec, Metadata: o.Metadata, Payload: o.Payload,
 	}
 	if corr != 0 {
@@ -179,7 +179,7 @@ func (n *Node) requestBy(ctx context.Context, w way, toSpot bool, o *Outgoing, d
 	if w.cell != nil {
 		return n.requestHere(ctx, w.cell, toSpot, o, deadline)
 	}
-	return n.requestThere(ctx, w.route, w.link, o, deadline)
+	return n.requestThere(ctx, w, toSpot, o, deadline)
 }
 
 func (n *Node) requestHere(ctx context.Context, cell *objectCell, toSpot bool, o *Outgoing, deadline clock.Mono) result {
@@ -209,14 +209,14 @@ func (n *Node) awaitHereInTurn(ctx context.Context, w *waiter, round uint64, dea
 	return r
 }
 
-func (n *Node) requestThere(ctx context.Context, r *route, l *linkConn, o *Outgoing, deadline clock.Mono) result {
-	w := waiters.Get().(*waiter)
+func (n *Node) requestThere(ctx context.Context, by way, toSpot bool, o *Outgoing, deadline clock.Mono) result {
+	w, l := waiters.Get().(*waiter), by.link
 	corr, err := l.pending.add(w, 0)
 	if err != nil {
 		waiters.Put(w)
 		return result{err: err}
 	}
-	err = l.send(ctx, n.encode(r, o, corr, deadline.Sub(clock.Now())))
+	err = l.send(ctx, n.encode(by.route, toSpot, o, corr, deadline.Sub(clock.Now())))
 	if err != nil {
 		return l.pending.abandon(w, corr, err)
 	}
@@ -231,7 +231,7 @@ func (l *linkConn) awaitInTurn(ctx context.Context, w *waiter, corr uint64, dead
 	return r
 }
 
-// way is how a message reaches an Actor: its cell here, or a route and the link
+// way is how a message reaches an object: its cell here, or a route and the link
 // that it names.
 type way struct {
 	cell  *objectCell
@@ -239,9 +239,10 @@ type way struct {
 	link  *linkConn
 }
 
-// wayTo finds the way to an Actor. A link that is not there is Unavailable at
+// wayTo finds the way to an object. A link that is not there is Unavailable at
 // once: nobody else may be asked (FO-02). But an old route may name a node that
-// the Actor has left, so the Store is asked again then.
+// the object has left, or be of an earlier object of another kind, so the Store is
+// asked again then.
 func (n *Node) wayTo(ctx context.Context, op string, to *Target) (way, *Error) {
 	if cell := n.here(to); cell != nil {
 		return way{cell: cell}, nil
@@ -255,23 +256,34 @@ func (n *Node) wayTo(ctx context.Context, op string, to *Target) (way, *Error) {
 	}
 	now := clock.Now()
 	if r := n.routes.cached(id, now); r != nil {
-		if l := n.linkFor(r); l != nil {
+		l, fits := n.linkFor(r), to.fits(r.kind)
+		if l != nil && fits {
 			return way{route: r, link: l}, nil
 		}
 		if now.Sub(r.asked) < routeRecheck && !n.isHere(&r.ref) {
+			if !fits {
+				return way{}, errKind(op, id, r.kind)
+			}
 			return way{}, errNoLink(op, id, r.ref.RID)
 		}
 	}
-	return n.askWay(ctx, op, id)
+	return n.askWay(ctx, op, to)
 }
 
+// fits reports whether the id is meant as that of an object of such a kind.
+func (to *Target) fits(kind store.Kind) bool { return to.spot == (kind != store.Actor) }
+
 // askWay is wayTo by the Store.
-func (n *Node) askWay(ctx context.Context, op, id string) (way, *Error) {
+func (n *Node) askWay(ctx context.Context, op string, to *Target) (way, *Error) {
 	var r *route
 	var err *Error
+	id := to.ID // what is waited for here keeps no hold of to
 	blocking(ctx, func() { r, err = n.routes.read(ctx, op, id) })
 	if err != nil {
 		return way{}, err
+	}
+	if !to.fits(r.kind) {
+		return way{}, errKind(op, id, r.kind)
 	}
 	if n.isHere(&r.ref) {
 		if cell, ok := n.actors.Load(id); ok { // it was created while the Store was asked
@@ -304,7 +316,7 @@ func (n *Node) pushHere(cell *objectCell, toSpot bool, s sender, o *Outgoing, de
 		return errNotOwner
 	}
 	if toSpot == (cell.typ.Kind == store.Actor) {
-		return fail(errkind.TypeMismatch, "message", cell.ref.ID, "the id is of an object of kind %v", cell.typ.Kind)
+		return errKind("message", cell.ref.ID, cell.typ.Kind)
 	}
 	return cell.push(s, o, deadline, nil)
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // Shutdown stops the node: nothing new is taken; clients are told; work that was
-// accepted finishes; the Actors and then the lease and descriptor leave the
+// accepted finishes; the Actors and Spots and then the lease and descriptor leave the
 // Store; links and listeners close. When ctx ends, what is left is cut short.
 // Calls after the first wait for it and return its result.
 func (n *Node) Shutdown(ctx context.Context) error {
@@ -54,7 +54,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	n.drainActors(ctx)
 	errs = append(errs, n.closeSpots(ctx))
 	if n.store != nil {
-		errs = append(errs, n.removeActors(ctx))
+		errs = append(errs, n.removeRows(ctx))
 	}
 	n.lastTurns(ctx)
 	errs = append(errs, n.halt(ctx))
@@ -130,19 +130,26 @@ func (n *Node) drainActors(ctx context.Context) {
 	waitFor(ctx, func() bool { return left.Load() == 0 })
 }
 
-// removeActors ends all of the node's Actors at once, each after what it had
-// accepted, and takes them out of the Store, so that their ids can be used again
-// at once. One whose handler hangs keeps its row: somebody may not begin where it
-// still runs.
-func (n *Node) removeActors(ctx context.Context) error {
+// removeRows ends all of the node's Actors at once, each after what it had accepted, then
+// its Spots, which have been closed before their members end, and takes them out of the
+// Store, so that their ids can be used again at once. One whose handler hangs keeps its
+// row: somebody may not begin where it still runs.
+func (n *Node) removeRows(ctx context.Context) error {
+	return errors.Join(
+		n.removeAll(ctx, "actors", func(c *objectCell) bool { return c.typ.Kind == store.Actor }, (*objectCell).ended),
+		n.removeAll(ctx, "spots", func(c *objectCell) bool { return c.typ.Kind != store.Actor && c.stored }, (*objectCell).whenCalm))
+}
+
+// removeAll ends the objects that are wanted, each in a turn that queue finds for it.
+func (n *Node) removeAll(ctx context.Context, what string, wanted func(*objectCell) bool, queue func(*objectCell, func(*turn))) error {
 	var left atomic.Int64
 	var failed atomic.Pointer[Error]
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if c.typ.Kind != store.Actor {
-			return true // closed behind its members
+		if !wanted(c) {
+			return true
 		}
 		left.Add(1)
-		c.ended(func(t *turn) {
+		queue(c, func(t *turn) {
 			n.destroyInTurn(t, newOpID(), func(e destroyEnd) {
 				if e.err != nil {
 					failed.CompareAndSwap(nil, e.err)
@@ -154,7 +161,7 @@ func (n *Node) removeActors(ctx context.Context) error {
 	})
 	waitFor(ctx, func() bool { return left.Load() == 0 })
 	if n := left.Load(); n > 0 {
-		return fail(errkind.DeadlineExceeded, "end actors", "", "%d actors are not ended; their ids stay Unavailable until they are freed", n)
+		return fail(errkind.DeadlineExceeded, "end "+what, "", "%d %s are not ended; their ids stay Unavailable until they are freed", n, what)
 	}
 	if err := failed.Load(); err != nil {
 		return err

@@ -17,7 +17,7 @@ type counters struct {
 
 // Stats is a node's state at a glance. Counters count from its start.
 type Stats struct {
-	Actors, Sessions, Peers, Routes int
+	Actors, Spots, Sessions, Peers, Routes int
 
 	Dropped         uint64 // one-way messages that were not executed: no actor, no room in its queue, no lease
 	FailedSends     uint64 // one-way messages whose handler failed
@@ -32,8 +32,9 @@ type Stats struct {
 
 // Stats returns the present state.
 func (n *Node) Stats() Stats {
+	spots := int(n.spots.Load())
 	return Stats{
-		Actors: n.actors.Len(), Sessions: n.sessions.Len(), Peers: len(n.links.all()), Routes: n.routes.known.Len(),
+		Actors: max(n.actors.Len()-spots, 0), Spots: spots, Sessions: n.sessions.Len(), Peers: len(n.links.all()), Routes: n.routes.known.Len(),
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
 		FailedCallbacks: n.counters.failedCallbacks.Load(),
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),

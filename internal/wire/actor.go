@@ -1,9 +1,10 @@
 package wire
 
-// ActorMessage is a message to an Actor: CmdActorSend, or CmdActorRequest if
+// ActorMessage is a message to an Actor or a Spot: CmdActorSend, or CmdActorRequest if
 // Correlation is not 0.
 type ActorMessage struct {
-	ID          []byte // of the Actor
+	ID          []byte // of the object
+	Spot        bool   // FlagSpot: it is meant for a User or Instance Spot, else for an Actor
 	ObjGen      uint64 // ObjectGeneration; 0: whatever is Ready
 	OwnerGen    uint64 // AuthorityOwnerGeneration of the route used; 0: not known
 	Op          uint64 // number of the operation within the source's lifecycle, not 0
@@ -29,11 +30,14 @@ func (m *ActorMessage) Size() int {
 
 // AppendTo appends the record to dst.
 func (m *ActorMessage) AppendTo(dst []byte) []byte {
-	size, cmd := m.Size(), CmdActorSend
+	size, cmd, flags := m.Size(), CmdActorSend, uint8(0)
 	if m.Correlation != 0 {
 		cmd = CmdActorRequest
 	}
-	dst = begin(dst, size, cmd, 0)
+	if m.Spot {
+		flags = FlagSpot
+	}
+	dst = begin(dst, size, cmd, flags)
 	dst = appendS8(dst, m.ID)
 	dst = appendU64(dst, m.ObjGen)
 	dst = appendU64(dst, m.OwnerGen)
@@ -50,18 +54,19 @@ func (m *ActorMessage) AppendTo(dst []byte) []byte {
 	return end(dst, size)
 }
 
-// DecodeActorSend reads the body of a CmdActorSend.
-func DecodeActorSend(body []byte) (ActorMessage, error) {
-	return decodeActorMessage(body, CmdActorSend)
+// DecodeActorSend reads the body of a CmdActorSend with its flags.
+func DecodeActorSend(flags uint8, body []byte) (ActorMessage, error) {
+	return decodeActorMessage(flags, body, CmdActorSend)
 }
 
-// DecodeActorRequest reads the body of a CmdActorRequest.
-func DecodeActorRequest(body []byte) (ActorMessage, error) {
-	return decodeActorMessage(body, CmdActorRequest)
+// DecodeActorRequest reads the body of a CmdActorRequest with its flags.
+func DecodeActorRequest(flags uint8, body []byte) (ActorMessage, error) {
+	return decodeActorMessage(flags, body, CmdActorRequest)
 }
 
-func decodeActorMessage(body []byte, cmd Command) (m ActorMessage, err error) {
+func decodeActorMessage(flags uint8, body []byte, cmd Command) (m ActorMessage, err error) {
 	d := decoder{b: body, cmd: cmd}
+	m.Spot = flags&FlagSpot != 0
 	m.ID = d.id("id")
 	m.ObjGen = d.gen("objGen")
 	m.OwnerGen = d.gen("ownerGen")

@@ -32,9 +32,9 @@ func Decode(record []byte) (Record, error) {
 	case CmdGoodbye:
 		return boxed(DecodeGoodbye(body))
 	case CmdActorSend:
-		return boxed(DecodeActorSend(body))
+		return boxed(DecodeActorSend(flags, body))
 	case CmdActorRequest:
-		return boxed(DecodeActorRequest(body))
+		return boxed(DecodeActorRequest(flags, body))
 	case CmdReply:
 		return boxed(DecodeReply(body))
 	case CmdError:

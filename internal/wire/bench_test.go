@@ -30,7 +30,7 @@ func TestEncodingAndDecodingDoNotAllocate(t *testing.T) {
 	})
 	f("decode", func() {
 		_, _, body, err := Header(dst)
-		m, err2 := DecodeActorRequest(body)
+		m, err2 := DecodeActorRequest(0, body)
 		if err != nil || err2 != nil || m.Correlation != 2 {
 			t.Fatal(err, err2)
 		}
@@ -75,7 +75,7 @@ func BenchmarkDecode(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if m, err := DecodeActorRequest(body); err != nil || m.Op != 77 {
+				if m, err := DecodeActorRequest(0, body); err != nil || m.Op != 77 {
 					b.Fatal(err)
 				}
 			}

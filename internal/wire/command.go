@@ -57,6 +57,9 @@ type Info struct {
 	Flags uint8
 }
 
+// FlagSpot marks a CmdActorSend or CmdActorRequest that is meant for a Spot.
+const FlagSpot = 0x01
+
 // FlagRequest marks a CmdSessionPacket that carries a correlation.
 const FlagRequest = 0x01
 
@@ -79,8 +82,8 @@ var table = [256]Info{
 	CmdAck:           {Name: "ack", Form: OneWay, After: true},
 	CmdCredit:        {Name: "credit", Form: OneWay, After: true},
 	CmdGoodbye:       {Name: "goodbye", Form: OneWay, After: true},
-	CmdActorSend:     {Name: "actorSend", Form: OneWay, After: true, Credited: true},
-	CmdActorRequest:  {Name: "actorRequest", Form: Request, After: true, Credited: true},
+	CmdActorSend:     {Name: "actorSend", Form: OneWay, After: true, Credited: true, Flags: FlagSpot},
+	CmdActorRequest:  {Name: "actorRequest", Form: Request, After: true, Credited: true, Flags: FlagSpot},
 	CmdReply:         {Name: "reply", Form: Answer, After: true},
 	CmdError:         {Name: "error", Form: Answer, After: true, Flags: FlagStale | FlagApplication},
 	CmdActorDestroy:  {Name: "actorDestroy", Form: Request, After: true},

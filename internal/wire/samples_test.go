@@ -24,8 +24,12 @@ func samples() map[Command][]Record {
 		CmdActorSend: {
 			&ActorMessage{ID: []byte("player-42"), Op: 1, Name: []byte("move")},
 			&ActorMessage{ID: []byte("player-42"), ObjGen: 2, OwnerGen: 3, Op: 4, DeadlineMS: 5, Hops: MaxHops, Name: []byte("move"), Codec: 1, Metadata: []byte{0}, Payload: []byte("{}")},
+			&ActorMessage{ID: []byte("room-7"), Spot: true, Op: 1, Name: []byte("move")},
 		},
-		CmdActorRequest: {&ActorMessage{ID: []byte("player-42"), Op: 4, Correlation: 11, DeadlineMS: 5000, Name: []byte("state"), Codec: 1, Payload: []byte("{}")}},
+		CmdActorRequest: {
+			&ActorMessage{ID: []byte("player-42"), Op: 4, Correlation: 11, DeadlineMS: 5000, Name: []byte("state"), Codec: 1, Payload: []byte("{}")},
+			&ActorMessage{ID: []byte("room-7"), Spot: true, Op: 4, Correlation: 11, DeadlineMS: 5000, Name: []byte("state")},
+		},
 		CmdReply:        {&Reply{Correlation: 11, Codec: 1, Payload: []byte("{}")}, &Reply{Correlation: 12}},
 		CmdError:        {&ErrorReply{Correlation: 11, Kind: MaxErrorKind, Text: []byte("no")}, &ErrorReply{Correlation: 12, Stale: true, Application: true}},
 		CmdRouteStale:   {&RouteStale{ID: []byte("player-42"), OwnerGen: 3}},
@@ -94,9 +98,9 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 	case 6:
 		return &Goodbye{Reason: GoodbyeReason(rapid.Uint8Range(1, uint8(GoodbyeRemoved)).Draw(t, "reason")), Text: genText.Draw(t, "text")}
 	case 7:
-		return &ActorMessage{ID: genID.Draw(t, "id"), ObjGen: genGen.Draw(t, "objGen"), OwnerGen: genGen.Draw(t, "ownerGen"), Op: genNum.Draw(t, "op"), DeadlineMS: rapid.Uint32().Draw(t, "ms"), Hops: rapid.Uint8Range(0, MaxHops).Draw(t, "hops"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
+		return &ActorMessage{ID: genID.Draw(t, "id"), Spot: rapid.Bool().Draw(t, "spot"), ObjGen: genGen.Draw(t, "objGen"), OwnerGen: genGen.Draw(t, "ownerGen"), Op: genNum.Draw(t, "op"), DeadlineMS: rapid.Uint32().Draw(t, "ms"), Hops: rapid.Uint8Range(0, MaxHops).Draw(t, "hops"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
 	case 8:
-		return &ActorMessage{ID: genID.Draw(t, "id"), ObjGen: genGen.Draw(t, "objGen"), OwnerGen: genGen.Draw(t, "ownerGen"), Op: genNum.Draw(t, "op"), Correlation: genNum.Draw(t, "correlation"), DeadlineMS: genMS.Draw(t, "ms"), Hops: rapid.Uint8Range(0, MaxHops).Draw(t, "hops"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
+		return &ActorMessage{ID: genID.Draw(t, "id"), Spot: rapid.Bool().Draw(t, "spot"), ObjGen: genGen.Draw(t, "objGen"), OwnerGen: genGen.Draw(t, "ownerGen"), Op: genNum.Draw(t, "op"), Correlation: genNum.Draw(t, "correlation"), DeadlineMS: genMS.Draw(t, "ms"), Hops: rapid.Uint8Range(0, MaxHops).Draw(t, "hops"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
 	case 9:
 		return &Reply{Correlation: genNum.Draw(t, "correlation"), Codec: genCodec.Draw(t, "codec"), Payload: genBytes.Draw(t, "payload")}
 	case 10:

@@ -252,7 +252,7 @@ func TestOversizedValuesArePanicsOfTheEncoder(t *testing.T) {
 func TestDecodedViewsCannotGrowIntoTheirNeighbours(t *testing.T) {
 	m := ActorMessage{ID: []byte("abc"), Op: 1, Name: []byte("move"), Payload: []byte("p")}
 	b := m.AppendTo(nil)
-	got, err := DecodeActorSend(b[HeaderSize:])
+	got, err := DecodeActorSend(0, b[HeaderSize:])
 	if err != nil {
 		t.Fatal(err)
 	}

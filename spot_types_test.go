@@ -1,0 +1,51 @@
+package zlnode_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/store"
+)
+
+// defineRooms adds types of Spots without handlers.
+func defineRooms(app *zlnode.App) *zlnode.App {
+	empty := func(*zlnode.SpotContext) (*struct{}, error) { return &struct{}{}, nil }
+	zlnode.DefineUserSpot(app, "room", empty, zlnode.SpotWide, zlnode.DisableRelocation, zlnode.MaxPerNode(7))
+	zlnode.DefineUserSpot(app, "hall", empty, zlnode.PerActor, zlnode.DisableRelocation)
+	zlnode.DefineInstanceSpot(app, "quest", empty, zlnode.DisableRelocation, zlnode.MaxPerNode(math.MaxInt32))
+	return app
+}
+
+// req: CR-03
+func TestANodePublishesWhatSpotsItTakes(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, MaxSpots: 9}, defineRooms(zlnode.NewApp()))
+		list, err := w.location().ListNodes(w.ctx, 0)
+		if err != nil || len(list.Nodes) != 1 {
+			t.Fatalf("%+v %v", list, err)
+		}
+		d := list.Nodes[0]
+		want := []store.SpotType{
+			{Type: "hall", Kind: store.UserSpot},
+			{Type: "quest", Kind: store.InstanceSpot, Max: math.MaxInt32},
+			{Type: "room", Kind: store.UserSpot, Max: 7, Wide: true},
+		}
+		if d.MaxSpots != 9 || !slices.Equal(d.SpotTypes, want) {
+			t.Errorf("published %d, %+v, want 9, %+v", d.MaxSpots, d.SpotTypes, want)
+		}
+	})
+}
+
+func TestALimitOfSpotsThatIsNoneFailsTheStart(t *testing.T) {
+	for _, spots := range []int{-1, math.MaxInt32 + 1} {
+		app := zlnode.NewApp()
+		zlnode.DefineUserSpot(app, "room", func(*zlnode.SpotContext) (*struct{}, error) { return &struct{}{}, nil },
+			zlnode.SpotWide, zlnode.DisableRelocation, zlnode.MaxPerNode(spots))
+		_, err := zlnode.Start(t.Context(), zlnode.Config{}, app)
+		wantKind(t, err, zlnode.InvalidOperation)
+		_, err = zlnode.Start(t.Context(), zlnode.Config{MaxSpots: spots}, zlnode.NewApp())
+		wantKind(t, err, zlnode.InvalidOperation)
+	}
+}
