@@ -146,7 +146,7 @@ type Source struct {
 	op       store.OperationKey
 	excluded map[string]bool
 	full     bool // a target had no room
-	lost     bool // a try to reserve may have been applied
+	lost     bool // a try to reserve for op may be applied yet, whatever later ones were told
 	held     bool // the Store held creations when it was asked last
 	failure  *Failure
 	row      store.Authority // the last one seen, or reserved
@@ -263,7 +263,12 @@ func (s *Source) chosen(e *SourceEvent) {
 		s.do(sourceLooking, SourceEffect{Do: SourceRead})
 		return
 	}
-	s.place, s.op, s.lost, s.waits = e.Place, e.Op, false, backoff{}
+	// While a try may be applied yet, though a later one was refused, it must be known again
+	// as this call's own: so what follows is the same operation.
+	if !s.lost {
+		s.op = e.Op
+	}
+	s.place, s.waits = e.Place, backoff{}
 	s.reserve()
 }
 
@@ -356,6 +361,8 @@ func (s *Source) recalled(now clock.Mono, e *SourceEvent) {
 		s.sleep(sourceRecallLost, s.waits.wait(now, s.timing, s.timing.WaitMax))
 	case e.Err != nil:
 		s.fail(&Failure{Err: e.Err})
+	case !e.Found && s.row.State == store.Ready: // somebody else's
+		s.follow(now, &s.row)
 	case !e.Found: // it was cancelled, which keeps no record
 		s.choose()
 	default:
@@ -387,7 +394,7 @@ func (s *Source) read(now clock.Mono, e *SourceEvent) {
 		s.fail(s.failure)
 	case s.state == sourceLooking:
 		s.waits = backoff{}
-		s.follow(now, &e.Row)
+		s.see(now, &e.Row)
 	case s.state != sourceReading:
 	case errors.Is(e.Err, store.ErrUnknown), e.Err == nil && !e.Found:
 		s.follows = false
@@ -395,7 +402,20 @@ func (s *Source) read(now clock.Mono, e *SourceEvent) {
 	case e.Err != nil:
 		s.fail(&Failure{Err: e.Err})
 	default:
-		s.follow(now, &e.Row)
+		s.see(now, &e.Row)
+	}
+}
+
+// see takes a row that was read. It may be of a try of this call that was applied late.
+func (s *Source) see(now clock.Mono, row *store.Authority) {
+	switch {
+	case s.lost && row.Create != nil && row.Create.Op == s.op:
+		s.run(row)
+	case s.lost && row.State == store.Ready: // the row does not say by whom
+		s.row = *row
+		s.do(sourceRecalling, SourceEffect{Do: SourceRecall, Op: s.op})
+	default:
+		s.follow(now, row)
 	}
 }
 

@@ -318,6 +318,8 @@ func (t *Target) finished(now clock.Mono, e *TargetEvent) {
 	case c.Reason != store.Applied && c.Reason != store.AlreadyApplied,
 		made && (!c.Found || c.Record.State != store.Ready || c.Record.ObjectGen != t.job.ObjGen):
 		t.over(unavailable(fmt.Sprintf("the Store had ended its creation otherwise (%v)", c.Reason)))
+	case !made && c.Reason == store.AlreadyApplied:
+		t.recall() // by a lost try, or by a run before this one, which may have ended otherwise
 	case made:
 		t.row = c.Record
 		t.do(targetConfirming, TargetEffect{Do: TargetConfirm, Row: t.row})

@@ -1,0 +1,19 @@
+// Package sim runs the protocol's pure cores in a world that it makes up: processes,
+// links, a Store, clocks and an application, all on one goroutine and in virtual time.
+// So a second holds many thousand histories of races, lost answers and deaths, and each
+// of them can be run again.
+//
+// All chance comes from a Tape of bytes. A history is a Kind and a tape, so it can be
+// repeated, changed and made smaller. A zero on the tape always means the harmless
+// choice: no fault, the first in order, no delay. So a smaller tape is a simpler story.
+//
+// A World has, for each node, a process at a time (or two, when one was taken for dead
+// and only slept). A process runs internal/lease and the machines of internal/creation
+// in a shell as internal/node has it: the registry of creations that run, the table of
+// objects, the scan for reservations that nobody told it of. What happens has three
+// phases: faults while callers race to create and destroy; healing, after which all must
+// come to rest in bounded time and each id must answer; and the destruction of all, after
+// which nothing may be left. The oracle watches throughout, see ledger.
+//
+// Not here: messages, and a Store that loses what it has answered.
+package sim
