@@ -29,18 +29,20 @@ const (
 
 // cluster is the Store and the node processes of one run.
 type cluster struct {
-	store string // for people: without credentials
+	exe   string
+	set   nodeSettings // what all nodes have in common
+	store string       // for people: without credentials
 	nodes []*nodeProc
 	local *zlnode.EmbeddedStore // nil: the Store is somebody else's
 }
 
-// startCluster starts the node processes on the Store at that URL, or on one in
-// this process if it is empty, in a fresh namespace. They are not ready yet. The
-// caller must stop the cluster, also after an error.
-func startCluster(storeURL string, verbose io.Writer) (*cluster, error) {
+// openCluster prepares node processes on the Store at that URL, or on one in this
+// process if it is empty, in a fresh namespace that begins with name. The caller must
+// stop the cluster, also after an error.
+func openCluster(name, storeURL string, verbose bool) (*cluster, error) {
 	c := &cluster{}
-	exe, err := os.Executable()
-	if err != nil {
+	var err error
+	if c.exe, err = os.Executable(); err != nil {
 		return c, fmt.Errorf("the path of this program is not known, and it cannot start its nodes: %w", err)
 	}
 	if storeURL == "" {
@@ -49,19 +51,29 @@ func startCluster(storeURL string, verbose io.Writer) (*cluster, error) {
 		}
 		storeURL = c.local.URL()
 	}
-	namespace := "demo-" + randomHex(8)
+	namespace := name + "-" + randomHex(8)
 	c.store = describe(storeURL, namespace, c.local != nil)
-	set := nodeSettings{Store: storeURL, Namespace: namespace, MeshKey: make([]byte, meshKeyBytes), Verbose: verbose != nil}
-	rand.Read(set.MeshKey) // never fails (crypto/rand)
+	c.set = nodeSettings{Store: storeURL, Namespace: namespace, MeshKey: make([]byte, meshKeyBytes), Verbose: verbose}
+	rand.Read(c.set.MeshKey) // never fails (crypto/rand)
+	return c, nil
+}
+
+// startCluster starts the demo's node processes. They are not ready yet. The caller
+// must stop the cluster, also after an error.
+func startCluster(storeURL string, verbose io.Writer) (*cluster, error) {
+	c, err := openCluster("demo", storeURL, verbose != nil)
 	start := func(rid, role string, peers int) error {
+		set := c.set
 		set.RID, set.Role, set.Peers = rid, role, peers
-		p, err := startNode(exe, set, verbose)
+		p, err := startNode(c.exe, set, verbose)
 		if err == nil {
 			c.nodes = append(c.nodes, p)
 		}
 		return err
 	}
-	err = start("gateway", roleGateway, objectNodes)
+	if err == nil {
+		err = start("gateway", roleGateway, objectNodes)
+	}
 	for i := range objectNodes {
 		if err == nil {
 			err = start(fmt.Sprintf("objects-%d", i+1), roleObjects, objectNodes-1)
@@ -91,19 +103,7 @@ func describe(storeURL, namespace string, embedded bool) string {
 // awaitReady waits until all nodes serve and returns the gateway's address for
 // clients.
 func (c *cluster) awaitReady(ctx context.Context) (gateway string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
-	defer cancel()
-	errs := make([]error, len(c.nodes))
-	var wg sync.WaitGroup
-	for i, p := range c.nodes {
-		wg.Go(func() {
-			if errs[i] = p.awaitReady(ctx); errs[i] != nil {
-				cancel() // the others would wait for it in vain
-			}
-		})
-	}
-	wg.Wait()
-	if err := rootCause(errs); err != nil {
+	if err := awaitNodes(ctx, c.nodes); err != nil {
 		return "", err
 	}
 	gateway = c.nodes[0].hello.Sessions
@@ -111,6 +111,23 @@ func (c *cluster) awaitReady(ctx context.Context) (gateway string, err error) {
 		return "", fmt.Errorf("the gateway told no address for clients: %w", err)
 	}
 	return gateway, nil
+}
+
+// awaitNodes waits until all these nodes serve.
+func awaitNodes(ctx context.Context, nodes []*nodeProc) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, p := range nodes {
+		wg.Go(func() {
+			if errs[i] = p.awaitReady(ctx); errs[i] != nil {
+				cancel() // the others would wait for it in vain
+			}
+		})
+	}
+	wg.Wait()
+	return rootCause(errs)
 }
 
 // rootCause returns the error that tells most: that of a node which failed, rather
@@ -132,16 +149,21 @@ func rootCause(errs []error) error {
 // stop ends all nodes at once, in order if they can, and then the Store. A second
 // time it does nothing.
 func (c *cluster) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-	defer cancel()
-	var wg sync.WaitGroup
-	for _, p := range c.nodes {
-		wg.Go(func() { p.stop(ctx) })
-	}
-	wg.Wait()
+	stopNodes(c.nodes)
 	if c.local != nil {
 		c.local.Close()
 	}
+}
+
+// stopNodes ends node processes at once, in order if they can.
+func stopNodes(nodes []*nodeProc) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range nodes {
+		wg.Go(func() { p.stop(ctx) })
+	}
+	wg.Wait()
 }
 
 // rows returns the present state of all nodes.

@@ -38,11 +38,14 @@ type nodeSettings struct {
 	// Peers is how many object nodes it must be linked to before it is ready.
 	Peers   int  `json:"peers"`
 	Verbose bool `json:"verbose"`
+	// Runs is the file in which a node of roleRace notes what its factories do; "": none.
+	Runs string `json:"runs,omitempty"`
 }
 
 const (
 	roleGateway = "gateway"
 	roleObjects = "objects"
+	roleRace    = "race" // object nodes of `zlnode bench`
 )
 
 // nodeReady is the one line that a node process writes on its standard output:
@@ -52,13 +55,15 @@ type nodeReady struct {
 	Role     string `json:"role"`
 	PID      int    `json:"pid"`
 	Sessions string `json:"sessions,omitempty"` // the address for clients
-	Error    string `json:"error,omitempty"`
+	// Lifecycle is the generation of the process.
+	Lifecycle uint64 `json:"lifecycle,omitempty"`
+	Error     string `json:"error,omitempty"`
 }
 
 func demoNodeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "demo-node",
-		Short:  "One node process of the demo, started by it",
+		Short:  "One node process, started by the demo or a benchmark",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,7 +83,7 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 		err = json.Unmarshal(line, &set)
 	}
 	if err != nil {
-		return fmt.Errorf("demo-node is started by `zlnode demo`, which writes its settings to standard input: %w", err)
+		return fmt.Errorf("demo-node is started by `zlnode demo` and `zlnode bench`, which write its settings to standard input: %w", err)
 	}
 
 	// Ctrl-C on a terminal goes to all processes of the demo; it is for the parent.
@@ -100,8 +105,11 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 	switch {
 	case err != nil:
 		ready.Error = err.Error()
-	case len(node.SessionAddrs()) > 0:
-		ready.Sessions = node.SessionAddrs()[0].String()
+	default:
+		ready.Lifecycle = node.Lifecycle()
+		if ports := node.SessionAddrs(); len(ports) > 0 {
+			ready.Sessions = ports[0].String()
+		}
 	}
 	told := json.NewEncoder(stdout).Encode(ready)
 	if err != nil {
@@ -138,7 +146,16 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 		RecoveryHold: -1,
 		Logger:       zerolog.New(stderr).Level(level).With().Timestamp().Logger(),
 	}
+	app := newWorld
 	switch set.Role {
+	case roleRace:
+		raceLease(&cfg)
+		cfg.Role, cfg.Listen = zlnode.RoleServer, "127.0.0.1:0"
+		runs, err := openRunLog(set.Runs)
+		if err != nil {
+			return nil, err
+		}
+		app = func() *zlnode.App { return raceWorld(runs) } // the file is open as long as the process
 	case roleObjects:
 		cfg.Role, cfg.Listen = zlnode.RoleServer, "127.0.0.1:0"
 	case roleGateway:
@@ -150,7 +167,7 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 	}
 	starting, cancel := context.WithTimeout(ctx, nodeStartTime)
 	defer cancel()
-	node, err := zlnode.Start(starting, cfg, newWorld())
+	node, err := zlnode.Start(starting, cfg, app())
 	if err != nil {
 		return nil, err
 	}

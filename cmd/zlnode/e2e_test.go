@@ -32,6 +32,10 @@ var builtTests = map[string]func(t *testing.T, exe string){
 	"the demo names a store that does not answer":       namesADeadStore,
 	"the demo ends early at Ctrl-C with its result":     endsEarlyWithItsResult,
 	"the demo writes lines where there is no terminal":  writesLines,
+	"a race has no fault on its own store":              racesOnTheEmbeddedStore,
+	"a race has no fault on a redis-server":             racesOnRedis,
+	"a race ends early at Ctrl-C with its result":       raceEndsEarly,
+	"creations are measured":                            measuresCreations,
 	"a node process ends with its input":                nodeEndsWithItsInput,
 	"a node process ends in order at SIGTERM":           nodeEndsAtSIGTERM,
 }
@@ -126,15 +130,7 @@ func (p *program) end() int {
 // verdict ends the program and returns the one object that it printed.
 func (p *program) verdict() (v verdict) {
 	p.t.Helper()
-	status := p.end()
-	d := json.NewDecoder(&p.stdout)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
-		p.t.Fatalf("status %d, output is not the JSON that is wanted: %v\n%s", status, err, strings.Join(p.said, "\n"))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		p.t.Error("more than one object on standard output")
-	}
+	status := p.decode(&v)
 	if v.OK != (status == 0) {
 		p.t.Errorf("ok is %v and the exit status %d", v.OK, status)
 	}
@@ -144,11 +140,32 @@ func (p *program) verdict() (v verdict) {
 	return v
 }
 
+// decode ends the program, reads the one object that it printed, and returns the exit
+// status.
+func (p *program) decode(v any) (status int) {
+	p.t.Helper()
+	status = p.end()
+	d := json.NewDecoder(&p.stdout)
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		p.t.Fatalf("status %d, output is not the JSON that is wanted: %v\n%s", status, err, strings.Join(p.said, "\n"))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		p.t.Error("more than one object on standard output")
+	}
+	return status
+}
+
 func verifiesOnTheEmbeddedStore(t *testing.T, exe string) {
 	verifies(t, start(t, exe, "demo", "--for", "3s", "--bots", "20", "--json"))
 }
 
 func verifiesOnRedis(t *testing.T, exe string) {
+	verifies(t, start(t, exe, "demo", "--for", "3s", "--bots", "20", "--json", "--store", redisURL(t)))
+}
+
+func redisURL(t *testing.T) string {
+	t.Helper()
 	url := os.Getenv("ZLNODE_TEST_REDIS")
 	if url == "" {
 		t.Skip("needs a redis-server: set ZLNODE_TEST_REDIS to its host:port or URL")
@@ -156,7 +173,7 @@ func verifiesOnRedis(t *testing.T, exe string) {
 	if !strings.Contains(url, "://") {
 		url = "redis://" + url
 	}
-	verifies(t, start(t, exe, "demo", "--for", "3s", "--bots", "20", "--json", "--store", url))
+	return url
 }
 
 func verifies(t *testing.T, p *program) {

@@ -70,6 +70,6 @@ rooms, order books. Programs embed it as a Go library; this tool shows it at wor
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(demoCommand(), demoNodeCommand(), versionCommand())
+	root.AddCommand(demoCommand(), benchCommand(), demoNodeCommand(), versionCommand())
 	return root
 }

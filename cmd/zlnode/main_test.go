@@ -27,7 +27,7 @@ func runHere(args ...string) (status int, stdout, stderr string) {
 
 func TestHelpTellsWhatThereIs(t *testing.T) {
 	status, out, _ := runHere("--help")
-	for _, want := range []string{"zlnode demo", "demo ", "version "} {
+	for _, want := range []string{"zlnode demo", "demo ", "bench ", "version "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the help does not tell of %q:\n%s", want, out)
 		}
@@ -44,6 +44,12 @@ func TestHelpTellsWhatThereIs(t *testing.T) {
 			t.Errorf("the help of demo does not tell of %s:\n%s", flag, out)
 		}
 	}
+	_, out, _ = runHere("bench", "create", "--help")
+	for _, flag := range []string{"--race", "--nodes", "--clients", "--ids", "--for", "--kill", "--store", "--json", "--verbose"} {
+		if !strings.Contains(out, flag) {
+			t.Errorf("the help of bench create does not tell of %s:\n%s", flag, out)
+		}
+	}
 }
 
 func TestWrongCommandLinesAreRefusedWithTheReason(t *testing.T) {
@@ -56,6 +62,12 @@ func TestWrongCommandLinesAreRefusedWithTheReason(t *testing.T) {
 		"demo --for 48h":   "--for 48h0m0s is not in 100ms to 24h0m0s",
 		"demo --moves -1":  "--moves -1 is not in 0 to 100",
 		"demo-node":        "demo-node is started by `zlnode demo`",
+
+		"bench create --race --nodes 0":    "--nodes 0 is not in 1 to 32",
+		"bench create --race --clients -1": "--clients -1 is not in 1 to 256",
+		"bench create --race --ids 0":      "--ids 0 is not in 1 to 1000000",
+		"bench create --for 1ms":           "--for 1ms is not in 100ms to 1h0m0s",
+		"bench create --race --kill 1ms":   "--kill 1ms is not 0 and not in 100ms to 1h0m0s",
 	} {
 		status, out, errs := runHere(strings.Fields(line)...)
 		if status != 1 || out != "" || !strings.HasPrefix(errs, "zlnode: ") || !strings.Contains(errs, want) {

@@ -127,6 +127,12 @@ func (p *nodeProc) stop(ctx context.Context) {
 	}
 }
 
+// kill ends the process at once, as a crash would.
+func (p *nodeProc) kill() {
+	_ = p.cmd.Process.Kill() // fails only if it has ended
+	<-p.done
+}
+
 // serves reports whether the node has said that it is ready.
 func (p *nodeProc) serves() bool {
 	select {
