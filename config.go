@@ -130,7 +130,7 @@ type Config struct {
 	// RequestTimeout bounds requests whose context has no earlier deadline, and
 	// clients' requests to Actors. Default 30 s.
 	RequestTimeout time.Duration
-	// CreateTimeout bounds Create, GetOrCreate, Find and Destroy calls whose
+	// CreateTimeout bounds Create, GetOrCreate, Find, Destroy and Close calls whose
 	// context has no earlier deadline. Default 5 s.
 	CreateTimeout time.Duration
 

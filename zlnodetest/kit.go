@@ -100,7 +100,7 @@ func (k *Kit) Turns() []Turn {
 // Actor creates an Actor. request goes to OnCreateActor; see zlnode.CreateActor.
 func (k *Kit) Actor(id, stableType string, request any) zlnode.ActorRef {
 	k.t.Helper()
-	if hook.Inner(k.Node).HasSpot(id) {
+	if hook.Inner(k.Node).HasSpot(id) { // an Instance Spot's, of which the Store knows nothing
 		k.t.Fatalf("%q is a spot's id", id)
 	}
 	c, err := k.Node.CreateActor(k.t.Context(), zlnode.CreateActor{ID: id, Type: stableType, Request: request})
@@ -113,11 +113,24 @@ func (k *Kit) Actor(id, stableType string, request any) zlnode.ActorRef {
 	return c.Ref
 }
 
-// Spot makes a User or Instance Spot, and has run its OnInitialize when it returns.
+// Spot makes a User or Instance Spot, and has run its first callbacks when it returns. A
+// User Spot is created without a request; for one with a request, or that is rejected, see
+// zlnode.Node.CreateSpot.
 func (k *Kit) Spot(id, stableType string) {
 	k.t.Helper()
-	if err := hook.Inner(k.Node).PlaceSpot(id, stableType); err != nil {
+	inner := hook.Inner(k.Node)
+	if !inner.HasUserSpotType(stableType) {
+		if err := inner.PlaceSpot(id, stableType); err != nil {
+			k.t.Fatal(err)
+		}
+		return
+	}
+	c, err := k.Node.CreateSpot(k.t.Context(), zlnode.CreateSpot{ID: id, Type: stableType})
+	if err != nil {
 		k.t.Fatal(err)
+	}
+	if c.Outcome != zlnode.OutcomeCreated {
+		k.t.Fatalf("the creation of %q was rejected with %q", id, c.Reply)
 	}
 }
 

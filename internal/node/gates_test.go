@@ -112,8 +112,8 @@ func TestWhatIsHeldBehindAMembershipRunsUnderTheNewGate(t *testing.T) {
 	room := w.object(store.UserSpot, "room", true)
 	w.tell(a, register(toRoom7))
 	j := w.standing()
-	placed := make(chan struct{})
-	a.lifecycle(func(turn *turn) { a.join(turn.claim, room); close(placed) })
+	placed := make(chan *Error, 1)
+	a.lifecycle(func(turn *turn) { placed <- a.join(turn.claim, room) })
 	var all crowd
 	var wg sync.WaitGroup
 	visit := func(*Call) error { defer wg.Done(); all.visit(); return nil }
@@ -126,7 +126,9 @@ func TestWhatIsHeldBehindAMembershipRunsUnderTheNewGate(t *testing.T) {
 		w.tell(room, visit)
 	}
 	j.Accept()
-	await(t, "the change", placed)
+	if err := await(t, "the change", placed); err != nil {
+		t.Error(err)
+	}
 	wg.Wait()
 	if n := all.most.Load(); n != 1 {
 		t.Errorf("%d turns of the room at once", n)

@@ -45,6 +45,9 @@ func (n *Node) PlaceSpot(id, typ string) error {
 	return nil
 }
 
+// HasUserSpotType reports whether the node makes User Spots of that type: for tests.
+func (n *Node) HasUserSpotType(typ string) bool { return n.app.typeOf(store.UserSpot, typ) != nil }
+
 // HasSpot reports whether there is a Spot with that id: for tests.
 func (n *Node) HasSpot(id string) bool {
 	c, ok := n.actors.Load(id)
