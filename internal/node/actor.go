@@ -23,6 +23,7 @@ type objectCell struct {
 	gone     atomic.Bool  // it was ended, and takes nothing any more
 	yields   atomic.Int32 // turns that have had a Yield and are not over
 	stored   bool         // it has a row in the Store; never changes
+	dawn     bool         // it stands for an Instance Spot that is not yet; never changes
 	ref      ActorRef
 	context  ObjectContext
 
@@ -44,6 +45,9 @@ type objectCell struct {
 	// members is of a User Spot.
 	members roster
 
+	// Of Instance Spots.
+	used       atomic.Int64 // clock.Mono; when it was opened, or its last turn ended
+
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]
 
@@ -60,7 +64,7 @@ func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held 
 	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
 	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0, version: version}
 	c.context.cell, held.cell = c, c
-	limits := mailbox.Limits{Messages: n.cfg.ObjectQueueMessages, Bytes: n.cfg.ObjectQueueBytes}
+	limits := n.queueLimits()
 	if g := n.gateOf(t); g != nil {
 		c.group.Store(g)
 		c.box = mailbox.NewIn[message](g, held, limits)
@@ -69,6 +73,11 @@ func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held 
 	}
 	c.current = held
 	return c
+}
+
+// queueLimits are those of one object.
+func (n *Node) queueLimits() mailbox.Limits {
+	return mailbox.Limits{Messages: n.cfg.ObjectQueueMessages, Bytes: n.cfg.ObjectQueueBytes}
 }
 
 // become makes next the consumer of what follows. Only the claim's holder may
@@ -125,6 +134,9 @@ func (c *objectCell) Consume(claim *mailbox.Claim[message], m *message) {
 		m.refuse(c.node, err)
 		return
 	}
+	if m.kind == msgOffer {
+		m.accept(c.node)
+	}
 	c.run(claim, m)
 }
 
@@ -180,6 +192,17 @@ func (c *objectCell) step(f func(*turn)) {
 	c.box.PushControl(m)
 }
 
+// inHold runs f in the object's turn, outside the budget, also while a hold is the consumer:
+// behind all that the hold has got by then.
+func (c *objectCell) inHold(f func(*turn)) {
+	m := controlMessage(f)
+	m.packet = heldPacket
+	c.box.PushControl(m)
+}
+
+// heldPacket marks what a hold runs.
+var heldPacket = new(packetType)
+
 // hold keeps messages in order until the Actor's fate is known. What it keeps goes on to
 // count in the mailbox's budget, so nothing that was accepted has to be refused for want
 // of room.
@@ -212,6 +235,16 @@ func (h *hold) unread(claim *mailbox.Claim[message]) {
 		claim.Unread(&h.held[i].message, h.held[i].kept)
 	}
 	h.held = nil
+}
+
+// accept tells the senders of offers that an open Spot has them.
+func (h *hold) accept(n *Node) {
+	now := clock.Now()
+	for i := range h.held {
+		if m := &h.held[i].message; m.kind == msgOffer && !now.Reached(m.deadline) {
+			m.accept(n)
+		}
+	}
 }
 
 // release puts what was held back in front of the queue, with next as its consumer.
@@ -251,6 +284,9 @@ func (r *refusal) Consume(_ *mailbox.Claim[message], m *message) { m.refuse(r.no
 // refuseAll makes err the answer to everything that waits for the cell and to
 // everything that still comes.
 func (c *objectCell) refuseAll(err *Error) {
+	if c.dawn && err == errGone {
+		err = errNotHere // its place is another object's, of which the senders read
+	}
 	c.gone.Store(true)
 	c.box.Seal(&ending{cell: c, err: err})
 }

@@ -155,7 +155,7 @@ func (c *objectCell) calmly(t *turn, f func(*turn)) {
 func (n *Node) closeSpots(ctx context.Context) error {
 	var errs []error
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if c.typ.Kind != store.Actor {
+		if c.typ.Kind != store.Actor && !c.dawn {
 			errs = append(errs, n.closeSpot(ctx, c, HostShutdown))
 		}
 		return true

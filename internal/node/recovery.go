@@ -309,6 +309,10 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 			seen[id] = row.Version
 			continue
 		}
+		if row.Kind == store.InstanceSpot {
+			n.cancelReserved(&row)
+			continue
+		}
 		job := creation{
 			op: row.Create.Op, kind: row.Kind, id: id, typ: row.Type, objGen: row.ObjectGen, version: row.Version,
 			deadline: clock.Now().Add(time.Until(row.Create.Deadline)), // clocks that differ end it sooner or later

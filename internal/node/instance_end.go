@@ -1,0 +1,325 @@
+package node
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	core "github.com/zlnode/zlnode/internal/creation"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/mailbox"
+	"github.com/zlnode/zlnode/store"
+)
+
+// This file is about Instance Spots that end, or do not come into being: what was for them
+// and has not run is for their next incarnation, wherever that is.
+
+const opClose = "close spot"
+
+// end is how an activation ended badly. It returns the dawn of the next incarnation, for
+// the messages that compete again.
+func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
+	n, err, present := a.node, failed(e.Failure, a.dawn.ref.ID), a.dawn
+	if a.cell != nil {
+		a.cell.gone.Store(true)
+		if a.taken {
+			present = a.cell
+			defer a.cell.leaveRow()
+		}
+	}
+	n.routes.drop(a.dawn.ref.ID)
+	again := e.Return != core.ReturnNone
+	switch {
+	case e.Return == core.ReturnAll:
+		err.stale = true
+		if e.Elsewhere {
+			err.Kind = errkind.AlreadyExists // which tells the sender that it is no matter of this node
+		}
+	case n.stopping.Load():
+		again = false
+	}
+	if a.stead != nil {
+		a.inStead(func(*turn) { a.cell.over() }) // behind OnInitialize, which may hang
+	}
+	present.inClaim(func(t *turn) {
+		if e.Return != core.ReturnAll {
+			a.held.held[a.first.at].bury(n, err)
+		}
+		if e.Return != core.ReturnRest || n.stopping.Load() {
+			n.abandon(t, present, a.held, err, again)
+			return
+		}
+		next = n.newDawn(present.typ, present.ref.ID, present.box, a.held)
+		if !n.replace(present, next) {
+			next = nil
+		}
+	})
+	return next
+}
+
+// over ends what the object has beside its queue. Under its claim.
+func (c *objectCell) over() {
+	c.fenceTimers()
+	c.instance = nil
+}
+
+// leaveTable takes a cell out of the object table.
+func (n *Node) leaveTable(c *objectCell) {
+	c.gone.Store(true)
+	var was bool
+	n.actors.Update(c.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
+		was = present && now == c
+		return now, present && !was
+	})
+	if was {
+		n.leftTable(c)
+	}
+}
+
+// abandon ends a queue in its own turn: nobody finds it from here on, and what is in it is
+// turned away. held is what its hold has, if that is not to be found by the cell.
+func (n *Node) abandon(t *turn, c *objectCell, held *hold, err *Error, again bool) {
+	n.leaveTable(c)
+	if held == nil {
+		held, _ = c.current.(*hold)
+	}
+	c.become(t.claim, &turnedAway{cell: c, err: err, again: again})
+	if held != nil {
+		held.unread(t.claim)
+	}
+}
+
+// turnedAway is the consumer of a queue whose Spot is not at this node. Who waits for an
+// answer gets the error. If the messages may go on their way again, the error says that
+// they were not taken; the one-way ones, for which nobody waits, this node sends itself.
+type turnedAway struct {
+	cell  *objectCell
+	err   *Error
+	again bool
+
+	mu      sync.Mutex
+	waiting []Outgoing // one-way messages to be sent, in order
+	sends   bool
+}
+
+// Begin implements mailbox.Consumer.
+func (a *turnedAway) Begin(*mailbox.Claim[message]) {}
+
+// Consume implements mailbox.Consumer.
+func (a *turnedAway) Consume(_ *mailbox.Claim[message], m *message) {
+	n := a.cell.node
+	if a.again && m.kind == msgIntentSend && !n.stopping.Load() && a.resend(m) {
+		m.done()
+		return
+	}
+	m.refuse(n, a.err)
+}
+
+func (a *turnedAway) resend(m *message) bool {
+	o := Outgoing{
+		Name: strings.Clone(m.packet.name), Codec: m.codec,
+		Metadata: append([]byte(nil), m.metadata()...), Payload: append([]byte(nil), m.body()...),
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.sends && !a.cell.node.tasks.Go(a.send) {
+		return false
+	}
+	a.sends = true
+	a.waiting = append(a.waiting, o)
+	return true
+}
+
+func (a *turnedAway) send() {
+	n := a.cell.node
+	to := Target{ID: a.cell.ref.ID, spot: true, instance: true, typ: a.cell.typ.Name}
+	for {
+		a.mu.Lock()
+		if len(a.waiting) == 0 {
+			a.sends = false
+			a.mu.Unlock()
+			return
+		}
+		o := a.waiting[0]
+		a.waiting = a.waiting[1:]
+		a.mu.Unlock()
+		r := n.intend(n.life, &to, &o, clock.Now().Add(n.cfg.CreateTimeout), false)
+		r.owner.Free()
+		if r.err != nil {
+			n.counters.dropped.Add(1)
+		}
+	}
+}
+
+// CloseSpot closes the Instance Spot in whose handler or timer this is called, once the
+// turn has ended. What is queued behind it is for the next incarnation.
+func (c *Call) CloseSpot() error {
+	mustBeInTurn(c.cell != nil)
+	a := c.cell
+	switch {
+	case a.typ.Kind != store.InstanceSpot:
+		return fail(errkind.InvalidOperation, opClose, a.ref.ID, "only an instance spot closes itself")
+	case !c.closes:
+		return fail(errkind.InvalidOperation, opClose, a.ref.ID, "a spot is closed by its handlers and timers, not by %s", "its callbacks")
+	case c.gate == nil:
+		return fail(errkind.InvalidOperation, opClose, a.ref.ID, "the turn has given up its gate; close before or after")
+	}
+	if err := c.fenced(); err != nil {
+		return err.of(opClose, a.ref.ID)
+	}
+	a.closeAsked.Store(true)
+	return nil
+}
+
+// shut begins the end of the Spot: behind the turn that runs, nothing of it runs but its
+// turns in a Yield and OnClosing.
+func (a *objectCell) shut(reason ClosingReason) {
+	if a.closing.CompareAndSwap(false, true) {
+		a.box.Seal(&shutting{cell: a, reason: reason})
+	}
+}
+
+// shutting makes a hold the consumer of the queue and has the Spot closed.
+type shutting struct {
+	cell   *objectCell
+	reason ClosingReason
+}
+
+// Begin implements mailbox.Consumer.
+func (s *shutting) Begin(claim *mailbox.Claim[message]) {
+	c, held := s.cell, &hold{}
+	if c.gone.Load() { // it was ended while this was on its way
+		(&ending{cell: c, err: errGone}).Begin(claim)
+		return
+	}
+	before := c.current
+	c.become(claim, held)
+	if h, ok := before.(*hold); ok { // of a destroy, which cannot be of an Instance Spot
+		h.unread(claim)
+	}
+	if !c.node.tasks.Go(func() { c.node.closeInstance(c, held, s.reason) }) {
+		(&ending{cell: c, err: errStopping}).Begin(claim)
+	}
+}
+
+// Consume implements mailbox.Consumer.
+func (s *shutting) Consume(*mailbox.Claim[message], *message) {
+	panic("zlnode: a shutting got a message")
+}
+
+// closeInstance runs OnClosing, removes the row, and lets what has come meanwhile have the
+// next incarnation.
+func (n *Node) closeInstance(c *objectCell, held *hold, reason ClosingReason) {
+	if !c.runClosing(reason) {
+		n.drop(c, errStopping)
+		return
+	}
+	if !c.takeRow(n.life) {
+		n.drop(c, errStopping)
+		return
+	}
+	released := n.releaseRow(c)
+	n.routes.drop(c.ref.ID)
+	if !released || n.stopping.Load() {
+		c.leaveRow()
+		n.drop(c, errGone)
+		return
+	}
+	dawn := n.newDawn(c.typ, c.ref.ID, c.box, held)
+	kept := n.replace(c, dawn)
+	c.leaveRow()
+	if kept && dawn.inClaim(func(t *turn) {
+		c.over()
+		t.claim.Join(nil)
+	}) {
+		n.activate(dawn, held)
+	}
+}
+
+// runClosing runs OnClosing when no turn of the Spot is in a Yield. It returns false if the
+// node's end comes first.
+func (c *objectCell) runClosing(reason ClosingReason) bool {
+	deadline := clock.Now().Add(c.node.cfg.CreateTimeout)
+	for wait := createWaitMin; ; wait = min(2*wait, createWaitMax) {
+		calm := false
+		ran := c.inClaim(func(t *turn) {
+			if calm = c.yields.Load() == 0; !calm {
+				return
+			}
+			c.fenceTimers()
+			if c.typ.OnClosing != nil {
+				_ = c.callback(t.claim, "OnClosing", deadline, func(call *Call) error { return c.typ.OnClosing(call, c.instance, reason) })
+			}
+		})
+		if !ran || calm {
+			return ran
+		}
+		if !pause(c.node.life, wait) {
+			return false
+		}
+	}
+}
+
+// releaseRow removes the row of a Spot that is over, for the holder of takeRow. It asks
+// until the Store has said that the row is gone or another's, for as long as this process
+// may have it.
+func (n *Node) releaseRow(c *objectCell) bool {
+	if !c.stored {
+		return false // of a test; there is no next incarnation
+	}
+	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
+		kept, err := n.deleteRow(c, newOpID())
+		switch {
+		case err == nil:
+			return true
+		case !kept:
+			n.log.Warn().Str("spot", clip(c.ref.ID)).Str("error", err.Error()).Msg("the row of a spot that was closed is not this node's any more")
+			return false
+		}
+		if !pause(n.life, wait) {
+			return false
+		}
+	}
+}
+
+// evictIdle closes the Instance Spots that nobody has used for as long as is configured.
+func (n *Node) evictIdle(after time.Duration) {
+	tick := time.NewTicker(min(max(after/4, evictEveryMin), evictEveryMax))
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.life.Done():
+			return
+		case <-tick.C:
+		}
+		n.actors.Range(func(_ string, c *objectCell) bool {
+			if c.typ.Kind == store.InstanceSpot && c.stored && c.idle(after) {
+				c.ended(func(t *turn) {
+					if t.refused == nil && c.idle(after) && c.timers.none() && c.node.mayAct(clock.Now()) {
+						c.shut(IdleEvicted)
+					}
+				})
+			}
+			return true
+		})
+	}
+}
+
+// idle reports whether nothing is queued, runs or is in a Yield, and nothing has run for
+// that long.
+func (c *objectCell) idle(after time.Duration) bool {
+	return c.box.Len() == 0 && c.yields.Load() == 0 && !c.closing.Load() && !c.gone.Load() &&
+		clock.Now().Sub(clock.Mono(c.used.Load())) >= after
+}
+
+// none reports whether the object has no timers. Under its claim.
+func (t *objectTimers) none() bool { return t == nil || t.set.Len() == 0 && len(t.held) == 0 }
+
+// cancelReserved ends a reservation of this process for an Instance Spot that nobody runs:
+// its sender was told that it was not taken, so it is never continued.
+func (n *Node) cancelReserved(row *store.Authority) {
+	f := store.Finish{Fence: store.FenceOf(row), Op: row.Create.Op, Result: store.Failed, FailKind: uint8(errkind.Unavailable)}
+	_, _ = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, f) }) // the next look tells
+}
