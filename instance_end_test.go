@@ -70,6 +70,9 @@ func TestWhatRacesWithACloseIsHandledOnceAndInOrder(t *testing.T) {
 			}
 			next[k/10_000]++
 		}
+		for len(q.list(&q.closed)) < ends && w.ctx.Err() == nil {
+			w.idle()
+		}
 		if closed := q.list(&q.closed); len(closed) != ends || closed[0] != fmt.Sprintf("1:%d", zlnode.ExplicitClose) {
 			t.Errorf("closed %v, want %d times, explicitly", closed, ends)
 		}

@@ -271,6 +271,9 @@ func (s *instanceScript) intentSays() string {
 		out = fmt.Sprintf("choose, not %v", not)
 	case e.Do == IntentSubmit:
 		out = fmt.Sprintf("submit to %s:%d", e.To.RID, e.To.Lifecycle)
+		if e.Ready {
+			out = fmt.Sprintf("deliver to %s:%d", e.To.RID, e.To.Lifecycle)
+		}
 	case e.Do == IntentCancel:
 		out = fmt.Sprintf("cancel generation %d version %d", e.Row.ObjectGen, e.Row.Version)
 	case e.Do == IntentEnd:

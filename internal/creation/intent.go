@@ -32,8 +32,9 @@ const (
 	// IntentChoose: choose a node that hosts the type and is not in Excluded. Ends with
 	// IntentChosen.
 	IntentChoose
-	// IntentSubmit: submit the message, with what is needed to create the Spot, to To. Ends
-	// with IntentTaken, IntentRefused or IntentUnreached.
+	// IntentSubmit: submit the message, with what is needed to create the Spot, to To. If To
+	// owns it and it is Ready, this is ordinary delivery, in which nobody waits for the end of
+	// a one-way message. Ends with IntentTaken, IntentRefused or IntentUnreached.
 	IntentSubmit
 	// IntentCancel: cancel the creation in Row, whose lifecycle is over. Ends with
 	// IntentCancelled.
@@ -48,6 +49,7 @@ type IntentEffect struct {
 	Do       IntentStep
 	Excluded map[string]bool // RIDs; valid until the next Step
 	To       IntentNode
+	Ready    bool // of IntentSubmit
 	Row      store.Authority
 	Failure  *Failure
 }
@@ -247,7 +249,7 @@ func (i *Intent) seen(now clock.Mono, e *IntentEvent) {
 
 func (i *Intent) submit(to IntentNode) {
 	i.to = to
-	i.do(intentSubmitting, IntentEffect{Do: IntentSubmit, To: to})
+	i.do(intentSubmitting, IntentEffect{Do: IntentSubmit, To: to, Ready: i.ready()})
 }
 
 func (i *Intent) chosen(e *IntentEvent) {
@@ -283,6 +285,9 @@ func (i *Intent) refused(now clock.Mono, e *IntentEvent) {
 // chose reports whether the node was chosen, and not named by the row.
 func (i *Intent) chose() bool { return i.row.State == 0 }
 
+// ready reports whether the row is that of a Spot which takes messages.
+func (i *Intent) ready() bool { return i.row.State == store.Ready && !i.row.FirstPending }
+
 // unreached goes on after a node to which there is no way. An owner is not replaced, but
 // the lease of a lifecycle that creates the Spot may end while the caller waits.
 func (i *Intent) unreached(now clock.Mono, e *IntentEvent) {
@@ -290,7 +295,7 @@ func (i *Intent) unreached(now clock.Mono, e *IntentEvent) {
 	case i.state != intentSubmitting:
 	case i.chose():
 		i.refused(now, e)
-	case i.row.State == store.Ready && !i.row.FirstPending:
+	case i.ready():
 		i.end(e.Failure)
 	default:
 		i.refusal = e.Failure

@@ -46,6 +46,7 @@ type objectCell struct {
 	members roster
 
 	// Of Instance Spots.
+	entrance   *entrance    // of its queue; nil in tests of handlers
 	used       atomic.Int64 // clock.Mono; when it was opened, or its last turn ended
 
 	// joining is the Actor's Join that is registered or runs; nil: none.
@@ -207,8 +208,9 @@ var heldPacket = new(packetType)
 // count in the mailbox's budget, so nothing that was accepted has to be refused for want
 // of room.
 type hold struct {
-	held []heldMessage
-	cell *objectCell // whose steps run; nil: they wait too
+	held    []heldMessage
+	counted int         // of those, what is not control
+	cell    *objectCell // whose steps run; nil: they wait too
 }
 
 type heldMessage struct {
@@ -226,6 +228,9 @@ func (h *hold) Consume(claim *mailbox.Claim[message], m *message) {
 		m.done()
 		return
 	}
+	if !m.isControl() {
+		h.counted++
+	}
 	h.held = append(h.held, heldMessage{m.take(), claim.Keep()})
 }
 
@@ -234,7 +239,7 @@ func (h *hold) unread(claim *mailbox.Claim[message]) {
 	for i := len(h.held) - 1; i >= 0; i-- {
 		claim.Unread(&h.held[i].message, h.held[i].kept)
 	}
-	h.held = nil
+	h.held, h.counted = nil, 0
 }
 
 // accept tells the senders of offers that an open Spot has them.

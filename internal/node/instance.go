@@ -141,7 +141,7 @@ func (n *Node) intend(ctx context.Context, to *Target, o *Outgoing, deadline clo
 			if answer.err = fenced(ctx); answer.err != nil { // the Store was asked meanwhile
 				return answer
 			}
-			answer, ev = n.submit(ctx, e.To, to, o, deadline, asks)
+			answer, ev = n.submit(ctx, &e, to, o, deadline, asks)
 		case e.Do == core.IntentCancel:
 			blocking(ctx, func() {
 				_, _ = n.store.CancelCreation(ctx, to.ID, e.Row.ObjectGen, e.Row.Version) // the row tells
@@ -195,20 +195,26 @@ func (n *Node) intentNode(typ string, excluded map[string]bool) core.IntentEvent
 	return core.IntentEvent{Is: core.IntentChosen, To: core.IntentNode{RID: d.RID, Lifecycle: d.Lifecycle}}
 }
 
-// submit gives the message to a node, and waits for the end of it there.
+// submit gives the message to a node, and waits for the end of it there, if it is not a
+// one-way message to a Spot that is Ready.
 func (n *Node) submit(
-	ctx context.Context, node core.IntentNode, to *Target, o *Outgoing, deadline clock.Mono, asks bool,
+	ctx context.Context, e *core.IntentEffect, to *Target, o *Outgoing, deadline clock.Mono, asks bool,
 ) (r result, ev core.IntentEvent) {
 	sent := true
-	if node.RID == n.cfg.RID && node.Lifecycle == n.lifecycle() {
+	l := n.links.to(e.To.RID, uint64(e.To.Lifecycle))
+	switch {
+	case e.To.RID == n.cfg.RID && e.To.Lifecycle == n.lifecycle():
 		r = n.askHere(ctx, instanceKind(to.typ != "", asks, true), deadline, func(s sender) *Error {
 			cell, _ := n.actors.Load(to.ID)
 			return n.offerHere(cell, to.ID, to.typ, s, o, deadline, nil)
 		})
-	} else if l := n.links.to(node.RID, uint64(node.Lifecycle)); l != nil {
+	case l == nil:
+		r.err, sent = errNoLink("", to.ID, e.To.RID), false
+	case e.Ready && !asks:
+		r.err = l.send(ctx, n.encodeInstance(to, nil, o, 0, false, 0))
+		sent = r.err == nil
+	default:
 		r, sent = n.askInstance(ctx, l, to, nil, o, deadline, asks)
-	} else {
-		r.err, sent = errNoLink("", to.ID, node.RID), false
 	}
 	switch {
 	case !sent:

@@ -43,7 +43,7 @@ func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
 	if a.stead != nil {
 		a.inStead(func(*turn) { a.cell.over() }) // behind OnInitialize, which may hang
 	}
-	present.inClaim(func(t *turn) {
+	n.shutOut(present, func(t *turn) {
 		if e.Return != core.ReturnAll {
 			a.held.held[a.first.at].bury(n, err)
 		}
@@ -51,7 +51,8 @@ func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
 			n.abandon(t, present, a.held, err, again)
 			return
 		}
-		next = n.newDawn(present.typ, present.ref.ID, present.box, a.held)
+		present.entrance.open()
+		next = n.newDawn(present.typ, present.ref.ID, present.box, a.held, present.entrance)
 		if !n.replace(present, next) {
 			next = nil
 		}
@@ -78,17 +79,39 @@ func (n *Node) leaveTable(c *objectCell) {
 	}
 }
 
-// abandon ends a queue in its own turn: nobody finds it from here on, and what is in it is
-// turned away. held is what its hold has, if that is not to be found by the cell.
+// shutOut runs f in the turn of the queue, whose entrance is shut then.
+func (n *Node) shutOut(c *objectCell, f func(*turn)) {
+	for done := false; !done; {
+		ok := c.inClaim(func(t *turn) {
+			if done = c.entrance.shut(); done {
+				f(t)
+			}
+		})
+		if !ok {
+			return
+		}
+	}
+}
+
+// abandon ends a queue that is shut, in its own turn: nobody finds it from here on, and
+// what is in it is turned away.
 func (n *Node) abandon(t *turn, c *objectCell, held *hold, err *Error, again bool) {
 	n.leaveTable(c)
-	if held == nil {
-		held, _ = c.current.(*hold)
-	}
 	c.become(t.claim, &turnedAway{cell: c, err: err, again: again})
-	if held != nil {
-		held.unread(t.claim)
+	held.unread(t.claim)
+}
+
+// abandonEmpty is abandon for a queue in which nothing waits, unless something has come.
+func (n *Node) abandonEmpty(t *turn, c *objectCell, held *hold) bool {
+	if !c.entrance.shut() {
+		return false
 	}
+	if c.box.Len() > held.counted {
+		c.entrance.open()
+		return false
+	}
+	n.abandon(t, c, held, errNotHere, true)
+	return true
 }
 
 // turnedAway is the consumer of a queue whose Spot is not at this node. Who waits for an
@@ -227,7 +250,7 @@ func (n *Node) closeInstance(c *objectCell, held *hold, reason ClosingReason) {
 		n.drop(c, errGone)
 		return
 	}
-	dawn := n.newDawn(c.typ, c.ref.ID, c.box, held)
+	dawn := n.newDawn(c.typ, c.ref.ID, c.box, held, c.entrance)
 	kept := n.replace(c, dawn)
 	c.leaveRow()
 	if kept && dawn.inClaim(func(t *turn) {

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
@@ -31,6 +33,10 @@ func (c *objectCell) offer(typ string, s sender, o *Outgoing, deadline clock.Mon
 	case typ != "" && typ != c.typ.Name:
 		return fail(errkind.TypeMismatch, "message", c.ref.ID, "it is of type %q, not %q", c.typ.Name, typ)
 	}
+	if !c.entrance.enter() {
+		return errNotHere
+	}
+	defer c.entrance.leave()
 	if typ != "" || s.kind != msgOffer {
 		return c.push(s, o, deadline, a)
 	}
@@ -53,8 +59,13 @@ func (n *Node) offerHere(cell *objectCell, id, typ string, s sender, o *Outgoing
 		return errStoppingHere
 	case !n.mayAct(n.lately()):
 		return errNotOwnerHere
-	case cell != nil:
-		return cell.offer(typ, s, o, deadline, a)
+	}
+	for cell != nil {
+		if err := cell.offer(typ, s, o, deadline, a); err != errNotHere {
+			return err
+		}
+		runtime.Gosched() // the queue is just being given up; what is there after it?
+		cell, _ = n.actors.Load(id)
 	}
 	t := n.app.Spots[typ]
 	switch {
@@ -64,17 +75,49 @@ func (n *Node) offerHere(cell *objectCell, id, typ string, s sender, o *Outgoing
 		return errNoTypeHere
 	}
 	cell, held := n.dawn(strings.Clone(id), t)
+	if held == nil { // somebody was faster
+		return n.offerHere(cell, id, typ, s, o, deadline, a)
+	}
 	err := cell.offer(typ, s, o, deadline, a)
-	if held != nil && !n.tasks.Go(func() { n.activate(cell, held) }) {
+	if !n.tasks.Go(func() { n.activate(cell, held) }) {
 		n.drop(cell, errStopping)
 	}
 	return err
 }
 
+// entrance tells who gives up a queue of Instance messages whether somebody is about to
+// push one: so none comes into a queue that is not in the object table any more, where it
+// would fall behind later ones of its sender. A nil one is always open.
+type entrance struct{ inside atomic.Int64 }
+
+const entranceShut = -1 << 62
+
+func (e *entrance) enter() bool {
+	if e == nil {
+		return true
+	}
+	if e.inside.Add(1) > 0 {
+		return true
+	}
+	e.inside.Add(-1)
+	return false
+}
+
+func (e *entrance) leave() {
+	if e != nil {
+		e.inside.Add(-1)
+	}
+}
+
+// shut reports false if somebody is inside. After open, or who enters late, it is shut no
+// longer.
+func (e *entrance) shut() bool { return e.inside.CompareAndSwap(0, entranceShut) }
+func (e *entrance) open()      { e.inside.Add(-entranceShut) }
+
 // dawn puts a dawn in the object table and returns it with its hold, or what is there.
 func (n *Node) dawn(id string, t *ObjectType) (*objectCell, *hold) {
 	held := &hold{}
-	c := n.newDawn(t, id, mailbox.New[message](n.pool, held, n.queueLimits()), held)
+	c := n.newDawn(t, id, mailbox.New[message](n.pool, held, n.queueLimits()), held, new(entrance))
 	there := c
 	n.actors.Update(id, func(now *objectCell, present bool) (*objectCell, bool) {
 		if present {
@@ -91,14 +134,14 @@ func (n *Node) dawn(id string, t *ObjectType) (*objectCell, *hold) {
 
 // newDawn makes a dawn with that queue, whose hold is its consumer. The queue is in no
 // group, so nothing that an incarnation does holds it up.
-func (n *Node) newDawn(t *ObjectType, id string, box *mailbox.Mailbox[message], held *hold) *objectCell {
-	return n.withQueue(&objectCell{typ: t, ref: ActorRef{ID: id}, dawn: true}, box, held)
+func (n *Node) newDawn(t *ObjectType, id string, box *mailbox.Mailbox[message], held *hold, e *entrance) *objectCell {
+	return n.withQueue(&objectCell{typ: t, ref: ActorRef{ID: id}, dawn: true, entrance: e}, box, held)
 }
 
 // incarnation makes the cell of a row that is reserved. It has the dawn's queue, and a gate
 // of its own that the queue joins when the Spot opens.
 func (n *Node) incarnation(dawn *objectCell, row *store.Authority, held *hold) *objectCell {
-	c := n.withQueue(&objectCell{typ: dawn.typ, ref: refOf(row), stored: true, version: row.Version}, dawn.box, held)
+	c := n.withQueue(&objectCell{typ: dawn.typ, ref: refOf(row), stored: true, version: row.Version, entrance: dawn.entrance}, dawn.box, held)
 	c.group.Store(n.gateOf(c.typ))
 	return c
 }
@@ -153,13 +196,17 @@ type first struct {
 func (n *Node) activate(dawn *objectCell, held *hold) {
 	for dawn != nil {
 		var f *first
+		over := false
 		ok := dawn.inClaim(func(t *turn) {
 			if f = held.first(dawn); f == nil { // what there was does not wait any more
-				n.abandon(t, dawn, nil, errNotHere, true)
+				over = n.abandonEmpty(t, dawn, held)
 			}
 		})
-		if !ok || f == nil {
+		switch {
+		case !ok, over:
 			return
+		case f == nil:
+			continue // something has come
 		}
 		run := &activation{node: n, dawn: dawn, held: held, first: f, leave: func() {}}
 		dawn = run.run()
