@@ -18,9 +18,3 @@ package zlnode
 func (n *Node) Instance(id, stableType string) Addr {
 	return Addr{node: n.inner, to: n.inner.InstanceTarget(id, stableType), as: JSON}
 }
-
-// Close closes the Instance Spot in whose handler or timer this is called, when the turn
-// has ended: OnClosing runs with ExplicitClose, the id is free, and packets that wait in
-// the queue create the next Spot if they have the intent. What else waits is refused.
-// InvalidOperation: in other objects and in callbacks, or while the turn yields.
-func (c *SpotCall) Close() error { return c.inner.CloseSpot() }

@@ -12,8 +12,8 @@ import (
 	"github.com/zlnode/zlnode"
 )
 
-// S31: the spot that closes handles nothing more. What races with that is handled once, by
-// it or by the next, in the order of its sender.
+// S31: what races with the close of a spot is handled once, by it if it was accepted before,
+// else by the next one and never by it, in the order of its sender.
 func TestWhatRacesWithACloseIsHandledOnceAndInOrder(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
@@ -51,18 +51,16 @@ func TestWhatRacesWithACloseIsHandledOnceAndInOrder(t *testing.T) {
 			t.Errorf("%d messages were handled, %d sent", len(handled), want)
 		}
 		next, last := [3]int{}, 0
-		over := map[int]bool{}
 		for _, h := range handled {
 			var number, k int
 			if _, err := fmt.Sscanf(h, "%d:%d", &number, &k); err != nil {
 				t.Fatal(err)
 			}
-			if number < last || over[number] {
+			if number < last {
 				t.Fatalf("%s was handled after spot %d", h, last)
 			}
 			last = number
 			if k == 0 {
-				over[number] = true // it has closed itself
 				continue
 			}
 			if s := k / 10_000; k%10_000 != next[s] {
@@ -70,11 +68,11 @@ func TestWhatRacesWithACloseIsHandledOnceAndInOrder(t *testing.T) {
 			}
 			next[k/10_000]++
 		}
-		for len(q.list(&q.closed)) < ends && w.ctx.Err() == nil {
+		for len(q.list(&q.closed)) < int(q.made.Load()) && w.ctx.Err() == nil {
 			w.idle()
 		}
-		if closed := q.list(&q.closed); len(closed) != ends || closed[0] != fmt.Sprintf("1:%d", zlnode.ExplicitClose) {
-			t.Errorf("closed %v, want %d times, explicitly", closed, ends)
+		if closed := q.list(&q.closed); len(closed) < 2 || closed[0] != fmt.Sprintf("1:%d", zlnode.ExplicitClose) {
+			t.Errorf("closed %v, want each of several spots, explicitly", closed)
 		}
 	})
 }
@@ -86,7 +84,8 @@ func TestAnInstanceSpotClosesItselfFromAHandlerOrATimer(t *testing.T) {
 		deadlines := make(chan bool, 2)
 		q.closing = func(c *zlnode.SpotCall) {
 			_, has := c.Deadline()
-			deadlines <- has && c.Close() != nil // a callback closes nothing
+			_, _ = c.Close() // once more changes nothing
+			deadlines <- has
 		}
 		a := w.server("a", q.app())
 		c := w.client("c", 1, zlnode.NewApp())
@@ -104,7 +103,7 @@ func TestAnInstanceSpotClosesItselfFromAHandlerOrATimer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !receive(t, deadlines) {
-				t.Error("OnClosing has no deadline, or may close")
+				t.Error("OnClosing has no deadline")
 			}
 			for found := true; found; {
 				var err error

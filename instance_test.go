@@ -87,7 +87,7 @@ func (q *quests) app() *zlnode.App {
 		return err
 	})
 	zlnode.OnSpotRequest(t, "end", func(c *zlnode.SpotCall, s *quest, n int) (questState, error) {
-		if err := c.Close(); err != nil {
+		if closes, err := c.Close(); !closes || err != nil {
 			return questState{}, err
 		}
 		return step(c, s, n)
@@ -95,7 +95,10 @@ func (q *quests) app() *zlnode.App {
 	zlnode.OnSpotSend(t, "end later", func(c *zlnode.SpotCall, _ *quest, after time.Duration) error {
 		return c.StartTimer("end", zlnode.TimerOptions{Delay: after})
 	})
-	zlnode.OnSpotTimer(t, "end", func(c *zlnode.SpotCall, _ *quest, _ zlnode.Tick) error { return c.Close() })
+	zlnode.OnSpotTimer(t, "end", func(c *zlnode.SpotCall, _ *quest, _ zlnode.Tick) error {
+		_, err := c.Close()
+		return err
+	})
 	other := zlnode.DefineInstanceSpot(app, "other", func(*zlnode.SpotContext) (*struct{}, error) { return &struct{}{}, nil }, zlnode.DisableRelocation)
 	zlnode.OnSpotRequest(other, "step", func(*zlnode.SpotCall, *struct{}, int) (int, error) { return 0, nil })
 	return app

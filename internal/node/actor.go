@@ -46,8 +46,8 @@ type objectCell struct {
 	members roster
 
 	// Of Instance Spots.
-	entrance   *entrance    // of its queue; nil in tests of handlers
-	used       atomic.Int64 // clock.Mono; when it was opened, or its last turn ended
+	entrance *entrance    // of its queue; nil in tests of handlers
+	used     atomic.Int64 // clock.Mono; when it was opened, or its last turn ended
 
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]
@@ -193,23 +193,12 @@ func (c *objectCell) step(f func(*turn)) {
 	c.box.PushControl(m)
 }
 
-// inHold runs f in the object's turn, outside the budget, also while a hold is the consumer:
-// behind all that the hold has got by then.
-func (c *objectCell) inHold(f func(*turn)) {
-	m := controlMessage(f)
-	m.packet = heldPacket
-	c.box.PushControl(m)
-}
-
-// heldPacket marks what a hold runs.
-var heldPacket = new(packetType)
-
 // hold keeps messages in order until the Actor's fate is known. What it keeps goes on to
 // count in the mailbox's budget, so nothing that was accepted has to be refused for want
 // of room.
 type hold struct {
 	held    []heldMessage
-	counted int         // of those, what is not control
+	counted int         // of those, what counts in the mailbox
 	cell    *objectCell // whose steps run; nil: they wait too
 }
 
@@ -228,10 +217,11 @@ func (h *hold) Consume(claim *mailbox.Claim[message], m *message) {
 		m.done()
 		return
 	}
-	if !m.isControl() {
+	kept := claim.Keep()
+	if kept.Counts() {
 		h.counted++
 	}
-	h.held = append(h.held, heldMessage{m.take(), claim.Keep()})
+	h.held = append(h.held, heldMessage{m.take(), kept})
 }
 
 // unread puts what is held in front of what is queued.

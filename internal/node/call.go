@@ -43,7 +43,6 @@ type Call struct {
 	message   *message
 	home      *any          // where it is kept between turns: see mailbox.Claim.Local
 	registers bool          // a handler, while it runs, that may register Joins
-	closes    bool          // a handler or timer of an Instance Spot, while it runs, that may close it
 	turn      atomic.Uint64 // the number of turns that are over, to tell those of a Call that is used again apart
 	// Outer is the public package's view of this value.
 	Outer any
@@ -108,13 +107,10 @@ func (a *objectCell) begin(claim *mailbox.Claim[message], m *message, deadline c
 // over ends the turn's Call. Who kept it or a Registration for a Join finds it over.
 func (c *Call) over() {
 	home, a := c.home, c.cell
-	c.registers, c.closes = false, false
+	c.registers = false
 	c.joins.drop()
 	if a.typ.Kind == store.InstanceSpot {
 		a.used.Store(int64(clock.Now()))
-		if a.closeAsked.CompareAndSwap(true, false) {
-			a.shut(ExplicitClose)
-		}
 	}
 	if c.yielded && a.yields.Add(-1) == 0 {
 		if f := a.calm.Swap(nil); f != nil {
@@ -151,8 +147,7 @@ func (a *objectCell) told(what string, err *Error) {
 // run is the object's turn for one application message.
 func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 	c, ended := a.begin(claim, m, m.deadline), false
-	c.closes = a.typ.Kind == store.InstanceSpot
-	c.registers = !c.closes
+	c.registers = a.typ.Kind != store.InstanceSpot
 	defer func() {
 		if ended {
 			return

@@ -203,7 +203,7 @@ func (n *Node) admission(ctx context.Context, cell *objectCell, request []byte) 
 		return e
 	})
 	if err == nil && cell.typ.Kind != store.Actor {
-		return cell.open(n.life, deadlineOf(ctx), request)
+		return cell.open(n.life, cell.step, deadlineOf(ctx), request)
 	}
 	return a, err
 }

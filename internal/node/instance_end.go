@@ -16,8 +16,6 @@ import (
 // This file is about Instance Spots that end, or do not come into being: what was for them
 // and has not run is for their next incarnation, wherever that is.
 
-const opClose = "close spot"
-
 // end is how an activation ended badly. It returns the dawn of the next incarnation, for
 // the messages that compete again.
 func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
@@ -176,60 +174,17 @@ func (a *turnedAway) send() {
 	}
 }
 
-// CloseSpot closes the Instance Spot in whose handler or timer this is called, once the
-// turn has ended. What is queued behind it is for the next incarnation.
-func (c *Call) CloseSpot() error {
-	mustBeInTurn(c.cell != nil)
-	a := c.cell
-	switch {
-	case a.typ.Kind != store.InstanceSpot:
-		return fail(errkind.InvalidOperation, opClose, a.ref.ID, "only an instance spot closes itself")
-	case !c.closes:
-		return fail(errkind.InvalidOperation, opClose, a.ref.ID, "a spot is closed by its handlers and timers, not by %s", "its callbacks")
-	case c.gate == nil:
-		return fail(errkind.InvalidOperation, opClose, a.ref.ID, "the turn has given up its gate; close before or after")
-	}
-	if err := c.fenced(); err != nil {
-		return err.of(opClose, a.ref.ID)
-	}
-	a.closeAsked.Store(true)
-	return nil
-}
-
-// shut begins the end of the Spot: behind the turn that runs, nothing of it runs but its
-// turns in a Yield and OnClosing.
-func (a *objectCell) shut(reason ClosingReason) {
-	if a.closing.CompareAndSwap(false, true) {
-		a.box.Seal(&shutting{cell: a, reason: reason})
-	}
-}
-
-// shutting makes a hold the consumer of the queue and has the Spot closed.
-type shutting struct {
-	cell   *objectCell
-	reason ClosingReason
-}
-
-// Begin implements mailbox.Consumer.
-func (s *shutting) Begin(claim *mailbox.Claim[message]) {
-	c, held := s.cell, &hold{}
-	if c.gone.Load() { // it was ended while this was on its way
-		(&ending{cell: c, err: errGone}).Begin(claim)
+// shut begins the end of an Instance Spot, in its turn: of what is behind that nothing runs
+// but turns in a Yield and OnClosing.
+func (c *objectCell) shut(t *turn, reason ClosingReason) {
+	n := c.node
+	if t.refused != nil || c.gone.Load() || c.closing || n.stopping.Load() || !n.mayAct(t.claim.Now()) {
 		return
 	}
-	before := c.current
-	c.become(claim, held)
-	if h, ok := before.(*hold); ok { // of a destroy, which cannot be of an Instance Spot
-		h.unread(claim)
+	held := &hold{cell: c}
+	if n.tasks.Go(func() { n.closeInstance(c, held, reason) }) {
+		c.become(t.claim, held)
 	}
-	if !c.node.tasks.Go(func() { c.node.closeInstance(c, held, s.reason) }) {
-		(&ending{cell: c, err: errStopping}).Begin(claim)
-	}
-}
-
-// Consume implements mailbox.Consumer.
-func (s *shutting) Consume(*mailbox.Claim[message], *message) {
-	panic("zlnode: a shutting got a message")
 }
 
 // closeInstance runs OnClosing, removes the row, and lets what has come meanwhile have the
@@ -265,24 +220,11 @@ func (n *Node) closeInstance(c *objectCell, held *hold, reason ClosingReason) {
 // node's end comes first.
 func (c *objectCell) runClosing(reason ClosingReason) bool {
 	deadline := clock.Now().Add(c.node.cfg.CreateTimeout)
-	for wait := createWaitMin; ; wait = min(2*wait, createWaitMax) {
-		calm := false
-		ran := c.inClaim(func(t *turn) {
-			if calm = c.yields.Load() == 0; !calm {
-				return
-			}
-			c.fenceTimers()
-			if c.typ.OnClosing != nil {
-				_ = c.callback(t.claim, "OnClosing", deadline, func(call *Call) error { return c.typ.OnClosing(call, c.instance, reason) })
-			}
-		})
-		if !ran || calm {
-			return ran
-		}
-		if !pause(c.node.life, wait) {
-			return false
-		}
-	}
+	err := c.await(c.node.life, func(f func(*turn)) { c.step(func(t *turn) { c.calmly(t, f) }) }, "OnClosing", func(t *turn) *Error {
+		_ = c.lastCall(t, reason, deadline) // if it fails, that is logged and counted, and the Spot ends
+		return nil
+	})
+	return err == nil || err == errTurnEnded
 }
 
 // releaseRow removes the row of a Spot that is over, for the holder of takeRow. It asks
@@ -293,7 +235,7 @@ func (n *Node) releaseRow(c *objectCell) bool {
 		return false // of a test; there is no next incarnation
 	}
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		kept, err := n.deleteRow(c, newOpID())
+		kept, _, err := n.deleteRow(c, newOpID())
 		switch {
 		case err == nil:
 			return true
@@ -320,8 +262,8 @@ func (n *Node) evictIdle(after time.Duration) {
 		n.actors.Range(func(_ string, c *objectCell) bool {
 			if c.typ.Kind == store.InstanceSpot && c.stored && c.idle(after) {
 				c.ended(func(t *turn) {
-					if t.refused == nil && c.idle(after) && c.timers.none() && c.node.mayAct(clock.Now()) {
-						c.shut(IdleEvicted)
+					if t.refused == nil && c.idle(after) && c.timers.none() {
+						c.shut(t, IdleEvicted)
 					}
 				})
 			}
@@ -333,7 +275,7 @@ func (n *Node) evictIdle(after time.Duration) {
 // idle reports whether nothing is queued, runs or is in a Yield, and nothing has run for
 // that long.
 func (c *objectCell) idle(after time.Duration) bool {
-	return c.box.Len() == 0 && c.yields.Load() == 0 && !c.closing.Load() && !c.gone.Load() &&
+	return c.box.Len() == 0 && c.yields.Load() == 0 && !c.gone.Load() &&
 		clock.Now().Sub(clock.Mono(c.used.Load())) >= after
 }
 

@@ -118,6 +118,7 @@ func (e *entrance) open()      { e.inside.Add(-entranceShut) }
 func (n *Node) dawn(id string, t *ObjectType) (*objectCell, *hold) {
 	held := &hold{}
 	c := n.newDawn(t, id, mailbox.New[message](n.pool, held, n.queueLimits()), held, new(entrance))
+	held.cell = c
 	there := c
 	n.actors.Update(id, func(now *objectCell, present bool) (*objectCell, bool) {
 		if present {
@@ -170,7 +171,7 @@ func (n *Node) replace(c, heir *objectCell) (done bool) {
 // or the node.
 func (c *objectCell) inClaim(f func(*turn)) bool {
 	ran := make(chan bool, 1)
-	c.inHold(func(t *turn) {
+	c.step(func(t *turn) {
 		if t.refused == nil {
 			f(t)
 		}
@@ -251,7 +252,7 @@ type activation struct {
 
 	cell  *objectCell               // the incarnation's; nil before it is reserved
 	taken bool                      // the cell's row is
-	stead *mailbox.Mailbox[message] // has the turn of OnInitialize; nil: there was none
+	stead *mailbox.Mailbox[message] // has the turn of its first callbacks; nil: there was none
 }
 
 // run returns the dawn of the next incarnation, or nil if there is to be none.
@@ -383,9 +384,9 @@ func (a *activation) stage(row *store.Authority) *Error {
 			err = fromContext(ctx, opCreate, c.ref.ID)
 		}
 	}
-	if err == nil && c.typ.OnInitialize != nil {
+	if err == nil {
 		a.stead = mailbox.NewIn[message](c.group.Load(), &beginning{c}, mailbox.Limits{})
-		err = c.await(ctx, a.inStead, "OnInitialize", func(call *Call) error { return c.typ.OnInitialize(call, c.instance) })
+		_, err = c.open(ctx, a.inStead, a.first.deadline, nil)
 	}
 	if err == nil && n.stopping.Load() {
 		err = errStopping

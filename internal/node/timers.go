@@ -119,7 +119,6 @@ func (a *objectCell) tick(t *turn, tick timer.Tick) {
 		h := a.typ.Timers[tick.Name]
 		told := Tick{tick.Name, a.node.timerNow().Sub(tick.Scheduled), tick.Count}
 		_ = a.callback(t.claim, "timer "+tick.Name, clock.Never, func(c *Call) error {
-			c.closes = a.typ.Kind == store.InstanceSpot
 			c.registers = a.typ.Kind == store.UserSpot || a.typ.Kind == store.EntrySpot
 			return h(c, a.instance, told)
 		})
