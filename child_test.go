@@ -22,6 +22,7 @@ const childVariable = "ZLNODE_TEST_CHILD"
 
 type childOrder struct {
 	Config zlnode.Config
+	Quests bool // host quests, not counters
 }
 
 // runChild runs this process as a child node if it was started as one.
@@ -41,7 +42,11 @@ func runChild() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	n, err := zlnode.Start(ctx, order.Config, parlours(counterApp()))
+	app := parlours(counterApp())
+	if order.Quests {
+		app = childQuests()
+	}
+	n, err := zlnode.Start(ctx, order.Config, app)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
 		return true
@@ -63,6 +68,11 @@ type child struct {
 // child starts a node in a process of its own and waits until it serves.
 func (w *world) child(c zlnode.Config) *child {
 	w.t.Helper()
+	return w.childOf(childOrder{Config: w.config(c)})
+}
+
+func (w *world) childOf(order childOrder) *child {
+	w.t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		w.t.Fatal(err)
@@ -83,12 +93,12 @@ func (w *world) child(c zlnode.Config) *child {
 	}
 	p := &child{t: w.t, cmd: cmd, in: in, done: make(chan struct{})}
 	w.t.Cleanup(p.kill)
-	if err := json.NewEncoder(in).Encode(childOrder{w.config(c)}); err != nil {
+	if err := json.NewEncoder(in).Encode(order); err != nil {
 		w.t.Fatal(err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "ready\n" {
-		w.t.Fatalf("child %s did not start: %q %v", c.RID, line, err)
+		w.t.Fatalf("child %s did not start: %q %v", order.Config.RID, line, err)
 	}
 	return p
 }

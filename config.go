@@ -94,6 +94,10 @@ type Config struct {
 	// MaxSpots bounds the User and Instance Spots that the node hosts, as MaxActors; see
 	// MaxPerNode for those of one type.
 	MaxSpots int
+	// InstanceSpotIdleTimeout is how long an Instance Spot is kept that has nothing to do:
+	// after that time since its last turn, with nothing queued and no timer, it is closed,
+	// and its id is free for the next one. 0, the default: never.
+	InstanceSpotIdleTimeout time.Duration
 	// AppVersion is published with the node: text of at most 255 bytes.
 	AppVersion string
 
@@ -168,7 +172,7 @@ func (c Config) internal() node.Config {
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
-		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
+		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,

@@ -41,6 +41,16 @@ func diaryApp() *zlnode.App {
 		return zlnode.Request[int](c, c.Node().Actor(filepath.Base(path)), "write", path)
 	})
 	zlnode.OnSend(d, "write", func(_ *zlnode.ActorCall, _ *diary, path string) error { return write(path) })
+
+	// A journal is a diary that comes with its first message. Its timer writes, too.
+	j := zlnode.DefineInstanceSpot(app, "journal", func(*zlnode.SpotContext) (*string, error) { return new(string), nil }, zlnode.DisableRelocation)
+	zlnode.OnSpotRequest(j, "write", func(_ *zlnode.SpotCall, _ *string, path string) (int, error) { return os.Getpid(), write(path) })
+	zlnode.OnSpotSend(j, "write", func(_ *zlnode.SpotCall, _ *string, path string) error { return write(path) })
+	zlnode.OnSpotRequest(j, "tick", func(c *zlnode.SpotCall, s *string, path string) (int, error) {
+		*s = path
+		return os.Getpid(), c.StartTimer("write", zlnode.TimerOptions{Period: time.Millisecond})
+	})
+	zlnode.OnSpotTimer(j, "write", func(_ *zlnode.SpotCall, s *string, _ zlnode.Tick) error { return write(*s) })
 	return app
 }
 
@@ -130,7 +140,7 @@ func (w *world) pausable(rid string) *paused {
 		_ = cmd.Wait() // "signal: killed"
 		_ = in.Close()
 	})
-	if err := json.NewEncoder(in).Encode(childOrder{w.config(shortLease(zlnode.Config{RID: rid, Role: zlnode.RoleServer}))}); err != nil {
+	if err := json.NewEncoder(in).Encode(childOrder{Config: w.config(shortLease(zlnode.Config{RID: rid, Role: zlnode.RoleServer}))}); err != nil {
 		w.t.Fatal(err)
 	}
 	p.says("ready")

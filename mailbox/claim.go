@@ -51,6 +51,9 @@ func (c *Claim[T]) Now() clock.Mono {
 // Kept is what a message that a consumer keeps takes of the budgets.
 type Kept struct{ cost uint64 }
 
+// Counts reports whether the message counts in Len.
+func (k Kept) Counts() bool { return k.cost != costControl }
+
 // Keep says, in Consume, that the consumer keeps the message beyond the turn: it goes on to
 // count in the budgets, so that what is kept and what is queued are bounded together. It
 // ends by Unread, in a later claim of the mailbox.

@@ -148,9 +148,7 @@ func (s *script) targetEvent(t *testing.T, d *datadriven.TestData) TargetEvent {
 }
 
 // reaction prints what a machine does, and when it wants to be woken.
-func (s *script) reaction(did string, m interface {
-	NextDeadline() (clock.Mono, bool)
-}) string {
+func (s *script) reaction(did string, m interface{ NextDeadline() (clock.Mono, bool) }) string {
 	if at, armed := m.NextDeadline(); armed {
 		did += fmt.Sprintf("wakes at %v\n", time.Duration(at))
 	}

@@ -200,6 +200,7 @@ func (s *Source) Step(now clock.Mono, e SourceEvent) {
 		s.answered(&e)
 	case SourceCancelled:
 		s.cancelled(now, &e)
+	case SourceAbandoned: // seen above
 	}
 }
 
@@ -243,6 +244,7 @@ func (s *Source) tick(now clock.Mono) {
 		s.do(sourceRecalling, SourceEffect{Do: SourceRecall, Op: s.op})
 	case sourceWaiting:
 		s.do(sourceReading, SourceEffect{Do: SourceRead})
+	default: // nothing else waits for time
 	}
 }
 

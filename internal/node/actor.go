@@ -23,6 +23,7 @@ type objectCell struct {
 	gone     atomic.Bool  // it was ended, and takes nothing any more
 	yields   atomic.Int32 // turns that have had a Yield and are not over
 	stored   bool         // it has a row in the Store; never changes
+	dawn     bool         // it stands for an Instance Spot that is not yet; never changes
 	ref      ActorRef
 	context  ObjectContext
 
@@ -44,6 +45,10 @@ type objectCell struct {
 	// members is of a User Spot.
 	members roster
 
+	// Of Instance Spots.
+	entrance *entrance    // of its queue; nil in tests of handlers
+	used     atomic.Int64 // clock.Mono; when it was opened, or its last turn ended
+
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]
 
@@ -60,7 +65,7 @@ func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held 
 	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
 	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0, version: version}
 	c.context.cell, held.cell = c, c
-	limits := mailbox.Limits{Messages: n.cfg.ObjectQueueMessages, Bytes: n.cfg.ObjectQueueBytes}
+	limits := n.queueLimits()
 	if g := n.gateOf(t); g != nil {
 		c.group.Store(g)
 		c.box = mailbox.NewIn[message](g, held, limits)
@@ -69,6 +74,11 @@ func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held 
 	}
 	c.current = held
 	return c
+}
+
+// queueLimits are those of one object.
+func (n *Node) queueLimits() mailbox.Limits {
+	return mailbox.Limits{Messages: n.cfg.ObjectQueueMessages, Bytes: n.cfg.ObjectQueueBytes}
 }
 
 // become makes next the consumer of what follows. Only the claim's holder may
@@ -124,6 +134,9 @@ func (c *objectCell) Consume(claim *mailbox.Claim[message], m *message) {
 	if err := c.mayRun(claim.Now(), m); err != nil {
 		m.refuse(c.node, err)
 		return
+	}
+	if m.kind == msgOffer {
+		m.accept(c.node)
 	}
 	c.run(claim, m)
 }
@@ -184,8 +197,9 @@ func (c *objectCell) step(f func(*turn)) {
 // count in the mailbox's budget, so nothing that was accepted has to be refused for want
 // of room.
 type hold struct {
-	held []heldMessage
-	cell *objectCell // whose steps run; nil: they wait too
+	held    []heldMessage
+	counted int         // of those, what counts in the mailbox
+	cell    *objectCell // whose steps run; nil: they wait too
 }
 
 type heldMessage struct {
@@ -203,7 +217,11 @@ func (h *hold) Consume(claim *mailbox.Claim[message], m *message) {
 		m.done()
 		return
 	}
-	h.held = append(h.held, heldMessage{m.take(), claim.Keep()})
+	kept := claim.Keep()
+	if kept.Counts() {
+		h.counted++
+	}
+	h.held = append(h.held, heldMessage{m.take(), kept})
 }
 
 // unread puts what is held in front of what is queued.
@@ -211,7 +229,17 @@ func (h *hold) unread(claim *mailbox.Claim[message]) {
 	for i := len(h.held) - 1; i >= 0; i-- {
 		claim.Unread(&h.held[i].message, h.held[i].kept)
 	}
-	h.held = nil
+	h.held, h.counted = nil, 0
+}
+
+// accept tells the senders of offers that an open Spot has them.
+func (h *hold) accept(n *Node) {
+	now := clock.Now()
+	for i := range h.held {
+		if m := &h.held[i].message; m.kind == msgOffer && !now.Reached(m.deadline) {
+			m.accept(n)
+		}
+	}
 }
 
 // release puts what was held back in front of the queue, with next as its consumer.
@@ -251,6 +279,9 @@ func (r *refusal) Consume(_ *mailbox.Claim[message], m *message) { m.refuse(r.no
 // refuseAll makes err the answer to everything that waits for the cell and to
 // everything that still comes.
 func (c *objectCell) refuseAll(err *Error) {
+	if c.dawn && err == errGone {
+		err = errNotHere // its place is another object's, of which the senders read
+	}
 	c.gone.Store(true)
 	c.box.Seal(&ending{cell: c, err: err})
 }

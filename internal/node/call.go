@@ -109,6 +109,9 @@ func (c *Call) over() {
 	home, a := c.home, c.cell
 	c.registers = false
 	c.joins.drop()
+	if a.typ.Kind == store.InstanceSpot {
+		a.used.Store(int64(clock.Now()))
+	}
 	if c.yielded && a.yields.Add(-1) == 0 {
 		if f := a.calm.Swap(nil); f != nil {
 			a.step(func(t *turn) { a.calmly(t, *f) })

@@ -261,6 +261,12 @@ func (c *Call) Close() (bool, error) {
 	case !cell.members.none():
 		return false, nil
 	}
+	if cell.typ.Kind == store.InstanceSpot {
+		if full := cell.control(func(t *turn) { cell.shut(t, ExplicitClose) }); full != nil {
+			return false, full.of(opClose, id)
+		}
+		return true, nil
+	}
 	k := spotClose{ref: cell.ref, op: newOpID(), reason: ExplicitClose, deadline: clock.Now().Add(n.cfg.CreateTimeout)}
 	full := cell.control(func(t *turn) {
 		n.closeInTurn(t, k, func(e destroyEnd) {

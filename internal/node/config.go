@@ -41,10 +41,12 @@ type Config struct {
 	// one message that asked.
 	RouteCacheMaxAge time.Duration
 
-	Weight     int
-	MaxActors  int
-	MaxSpots   int
-	AppVersion string
+	Weight    int
+	MaxActors int
+	MaxSpots  int
+	// InstanceIdle is how long an Instance Spot is kept that nobody uses; 0: for ever.
+	InstanceIdle time.Duration
+	AppVersion   string
 
 	Workers int
 	// QueueBytes bounds what the node's mailboxes have queued; 0: 256 MiB.
@@ -195,6 +197,8 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "ObjectQueueMessages %d is not in 1 to %d, nor 0 for the default", c.ObjectQueueMessages, objectQueueMessagesMax)
 	case c.ObjectQueueBytes != 0 && (c.ObjectQueueBytes < objectQueueBytesMin || c.ObjectQueueBytes > objectQueueBytesMax):
 		return bad(invalid, "ObjectQueueBytes %d is not in %d to %d, nor 0 for the default", c.ObjectQueueBytes, objectQueueBytesMin, int64(objectQueueBytesMax))
+	case c.InstanceIdle < 0:
+		return bad(invalid, "InstanceSpotIdleTimeout must not be negative; 0 is never")
 	case c.SendTimeout < 0 || c.RequestTimeout < 0 || c.CreateTimeout < 0 || c.StoreFailureGrace < 0:
 		return bad(invalid, "timeouts must not be negative")
 	}

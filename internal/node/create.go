@@ -173,37 +173,37 @@ func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEv
 		}
 	case creation.SourceNudge:
 		n.nudge(c.ctx, &e.Row)
+	case creation.SourceEnd: // see create
 	}
 	return happened
 }
 
 // result tells the caller.
 func (c *creating) result(end *creation.SourceResult) (CreateResult, *Error) {
-	n, id := c.node, c.req.ID
+	n, id, r := c.node, c.req.ID, &end.Result
+	if end.Outcome != creation.Existing {
+		n.routes.drop(id) // what was known is of an earlier incarnation
+	}
 	switch end.Outcome {
 	case creation.Existing:
 		n.routes.learn(&end.Row, c.asked)
 		return CreateResult{Outcome: OutcomeExisting, Ref: refOf(&end.Row)}, nil
+	case creation.Created:
+		return CreateResult{Outcome: OutcomeCreated, Ref: refOf(&r.Owner), Reply: r.Reply}, nil
+	case creation.Rejected:
+		return CreateResult{Outcome: OutcomeRejected, Reply: r.Reply}, nil
 	case creation.OutOfHold:
 		return CreateResult{}, fail(errkind.DeadlineExceeded, opCreate, id,
 			"the Store has just come back or is new, and holds creations for %v; try again", n.cfg.RecoveryHold)
 	case creation.TimedOut:
 		<-c.ctx.Done() // the Source may have looked at the clock a moment earlier
 		return CreateResult{}, fromContext(c.ctx, opCreate, id)
+	case creation.Failed:
+		if end.Failure == nil {
+			return CreateResult{}, fail(errkind.Kind(r.FailKind), opCreate, id, "its factory or a callback of its creation failed on node %s", r.Owner.RID)
+		}
 	}
-	if f := end.Failure; f != nil {
-		return CreateResult{}, n.errorOf(c.ctx, f).of(opCreate, id)
-	}
-	n.routes.drop(id) // what was known is of an earlier incarnation
-	r := &end.Result
-	switch end.Outcome {
-	case creation.Created:
-		return CreateResult{Outcome: OutcomeCreated, Ref: refOf(&r.Owner), Reply: r.Reply}, nil
-	case creation.Rejected:
-		return CreateResult{Outcome: OutcomeRejected, Reply: r.Reply}, nil
-	default:
-		return CreateResult{}, fail(errkind.Kind(r.FailKind), opCreate, id, "its factory or a callback of its creation failed on node %s", r.Owner.RID)
-	}
+	return CreateResult{}, n.errorOf(c.ctx, end.Failure).of(opCreate, id)
 }
 
 // failureOf and errorOf carry errors through a machine.

@@ -167,6 +167,7 @@ func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.Targe
 	case creation.TargetRecall:
 		happened.Is = creation.TargetRecalled
 		happened.Terminal, happened.Found, happened.Err = n.store.ReadTerminal(n.life, e.Op)
+	case creation.TargetEnd: // see runCreation
 	}
 	return happened
 }
@@ -265,7 +266,7 @@ func (n *Node) decide(ctx context.Context, cell *objectCell, request []byte) cre
 		return e
 	})
 	if err == nil && cell.typ.Kind != store.Actor {
-		a, err = cell.open(n.life, deadlineOf(ctx), request)
+		a, err = cell.open(n.life, cell.step, deadlineOf(ctx), request)
 	}
 	if err == nil && len(a.Reply) > replyBytesMax {
 		err = fail(errkind.CapacityExceeded, opCreate, cell.ref.ID, "its reply of %d bytes is over the limit of %d", len(a.Reply), replyBytesMax)

@@ -40,7 +40,7 @@ func (n *Node) openSpot(ctx context.Context, typ *ObjectType, ref ActorRef) (*ob
 	})
 	var a Admission
 	if err == nil {
-		a, err = c.open(ctx, deadlineOf(ctx), nil)
+		a, err = c.open(ctx, c.step, deadlineOf(ctx), nil)
 	}
 	if a.Reject {
 		err = fail(errkind.Rejected, "", "", "its OnCreate refused it with %q", a.Reply)
@@ -53,9 +53,9 @@ func (n *Node) openSpot(ctx context.Context, typ *ObjectType, ref ActorRef) (*ob
 	return c, nil
 }
 
-// open runs a new Spot's first callbacks in one turn, while all else is held, and waits for
-// it until ctx ends. After the deadline none of them begins.
-func (c *objectCell) open(ctx context.Context, deadline clock.Mono, request []byte) (Admission, *Error) {
+// open runs a new Spot's first callbacks in one turn, which queue finds, while all else is
+// held, and waits for it until ctx ends. After the deadline none of them begins.
+func (c *objectCell) open(ctx context.Context, queue func(func(*turn)), deadline clock.Mono, request []byte) (Admission, *Error) {
 	var decided Admission // the turn's, until it has ended
 	typ := c.typ
 	callbacks := []struct {
@@ -72,7 +72,7 @@ func (c *objectCell) open(ctx context.Context, deadline clock.Mono, request []by
 			return e
 		}
 	}
-	err := c.await(ctx, c.step, "open", func(t *turn) *Error {
+	err := c.await(ctx, queue, "open", func(t *turn) *Error {
 		for _, b := range callbacks {
 			switch {
 			case b.run == nil || decided.Reject:
@@ -155,7 +155,7 @@ func (c *objectCell) calmly(t *turn, f func(*turn)) {
 func (n *Node) closeSpots(ctx context.Context) error {
 	var errs []error
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if c.typ.Kind != store.Actor {
+		if c.typ.Kind != store.Actor && !c.dawn {
 			errs = append(errs, n.closeSpot(ctx, c, HostShutdown))
 		}
 		return true

@@ -92,6 +92,11 @@ const (
 	// pendingMax bounds the requests of one node that wait for a reply from one peer.
 	pendingMax = 1 << 20
 
+	// evictEveryMin and evictEveryMax bound the pause between two looks for Instance Spots
+	// that nobody uses: a quarter of the time after which they are closed.
+	evictEveryMin = 10 * time.Millisecond
+	evictEveryMax = time.Second
+
 	// reservationsEvery is how often a node looks for reservations that it was not told
 	// of. They are rare, and each costs one read.
 	reservationsEvery = 3 * time.Second

@@ -15,6 +15,11 @@ const (
 	msgSessionSend    // from the client of a bound Session
 	msgSessionRequest // the same, with a reply
 	msgControl        // framework work in the Actor's turn
+
+	// With Instance intent: what such a message finds not to be comes into being.
+	msgOffer         // one-way, and the sender waits until the queue of an open Spot has it
+	msgIntentSend    // one-way
+	msgIntentRequest // with a reply
 )
 
 // inlineBytes is what of a message's metadata and payload is kept in the queue itself.
@@ -70,6 +75,21 @@ func (m *message) fill(p *packetType, s sender, o *Outgoing, deadline clock.Mono
 }
 
 func (m *message) isControl() bool { return m.kind == msgControl }
+
+// intends reports whether the message may bring an Instance Spot into being.
+func (m *message) intends() bool { return m.kind >= msgOffer }
+
+// accept tells the sender of an offer that the queue of an open Spot has it.
+func (m *message) accept(n *Node) {
+	m.reply(n, 0, nil)
+	m.kind, m.corr, m.to, m.deadline = msgIntentSend, 0, nil, clock.Never
+}
+
+// bury refuses a message that is held and leaves nothing of it but its place.
+func (m *message) bury(n *Node, err *Error) {
+	m.refuse(n, err)
+	*m = controlMessage(func(*turn) {})
+}
 
 func (m *message) fromSession() bool {
 	return m.kind == msgSessionSend || m.kind == msgSessionRequest
@@ -146,7 +166,14 @@ type sender struct {
 }
 
 // asks reports whether the sender waits for an answer.
-func (s *sender) asks() bool { return s.kind == msgRequest || s.kind == msgSessionRequest }
+func (s *sender) asks() bool {
+	switch s.kind {
+	case msgRequest, msgSessionRequest, msgOffer, msgIntentRequest:
+		return true
+	default:
+		return false
+	}
+}
 
 // refuse tells the sender, if it waits, or counts a drop.
 func (s *sender) refuse(n *Node, err *Error) {

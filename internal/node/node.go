@@ -178,6 +178,9 @@ func (n *Node) start(ctx context.Context) error {
 		n.tasks.Go(n.mesh.watch)
 		if n.cfg.Role == store.RoleServer {
 			n.tasks.Go(n.mindReservations)
+			if idle := n.cfg.InstanceIdle; idle > 0 {
+				n.tasks.Go(func() { n.evictIdle(idle) })
+			}
 		}
 	}
 	if err := n.openSessions(); err != nil {

@@ -64,6 +64,12 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 			return err
 		}
 		l.node.routes.stale(&r, l)
+	case wire.CmdInstance:
+		m, err := wire.DecodeInstanceMessage(flags, body)
+		if err != nil {
+			return err
+		}
+		l.instanceMessage(&m, owner, paid)
 	case wire.CmdSessionPacket:
 		p, err := wire.DecodeSessionPacket(flags, body)
 		if err != nil {

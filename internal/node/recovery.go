@@ -356,6 +356,10 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 			seen[id] = row.Version
 			continue
 		}
+		if row.Kind == store.InstanceSpot {
+			n.cancelReserved(&row)
+			continue
+		}
 		job := jobOf(&row, clock.Now().Add(time.Until(row.Create.Deadline))) // clocks that differ end it sooner or later
 		n.tasks.Go(func() { _, _ = n.runCreation(job, false) })              // how it ends is in the row
 	}

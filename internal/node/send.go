@@ -18,15 +18,17 @@ const (
 
 // Target is an object's id as seen from a node.
 type Target struct {
-	ID   string
-	spot bool        // the id is meant as a User or Instance Spot's
-	near *objectCell // the object, if it was here when the Target was made: it saves a look-up until its end
+	ID       string
+	spot     bool // the id is meant as a User or Instance Spot's
+	instance bool // the message has Instance intent, for the type
+	typ      string
+	near     *objectCell // the object, if it was here when the Target was made: it saves a look-up until its end
 }
 
 // Target returns that of an Actor, or of a Spot.
 func (n *Node) Target(id string, spot bool) Target {
 	near, _ := n.actors.Load(id)
-	return Target{id, spot, near}
+	return Target{ID: id, spot: spot, near: near}
 }
 
 // here returns the object if it is at this node.
@@ -74,6 +76,9 @@ func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
 func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
 	if err := fenced(ctx); err != nil {
 		return err
+	}
+	if to.instance {
+		return n.sendInstance(ctx, to, o)
 	}
 	if cell := n.here(to); cell != nil { // where the object checks the rest
 		if err := checkSizes(opSend, to.ID, o.Metadata, o.Payload); err != nil {
@@ -155,6 +160,9 @@ func (n *Node) requestYielding(ctx context.Context, to *Target, o *Outgoing, dea
 }
 
 func (n *Node) requestTo(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	if to.instance {
+		return n.requestInstance(ctx, to, o, deadline)
+	}
 	w, err := n.wayTo(ctx, opRequest, to)
 	if err == nil {
 		err = fenced(ctx) // the Store may have been asked

@@ -43,6 +43,8 @@ func Decode(record []byte) (Record, error) {
 		return boxed(DecodeActorDestroy(body))
 	case CmdRouteStale:
 		return boxed(DecodeRouteStale(body))
+	case CmdInstance:
+		return boxed(DecodeInstanceMessage(flags, body))
 	case CmdSessionPacket:
 		return boxed(DecodeSessionPacket(flags, body))
 	case CmdPush:

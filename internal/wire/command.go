@@ -21,6 +21,7 @@ const (
 	CmdError          Command = 13
 	CmdActorDestroy   Command = 14
 	CmdRouteStale     Command = 15
+	CmdInstance       Command = 16 // of this project; the contract has no number for it
 	CmdSessionPacket  Command = 24
 	CmdPush           Command = 36
 	CmdUnbind         Command = 37
@@ -62,8 +63,11 @@ type Info struct {
 // FlagSpot marks a CmdActorSend or CmdActorRequest that is meant for a Spot.
 const FlagSpot = 0x01
 
-// FlagRequest marks a CmdSessionPacket that carries a correlation.
+// FlagRequest marks a CmdSessionPacket or CmdInstance that carries a correlation.
 const FlagRequest = 0x01
+
+// FlagAsks marks a CmdInstance that is a request: its reply is the handler's.
+const FlagAsks = 0x02
 
 // Flags of a CmdError.
 const (
@@ -90,6 +94,7 @@ var table = [256]Info{
 	CmdError:          {Name: "error", Form: Answer, After: true, Flags: FlagStale | FlagApplication},
 	CmdActorDestroy:   {Name: "actorDestroy", Form: Request, After: true},
 	CmdRouteStale:     {Name: "routeStale", Form: OneWay, After: true},
+	CmdInstance:       {Name: "instanceMessage", Form: Either, After: true, Credited: true, Flags: FlagRequest | FlagAsks},
 	CmdSessionPacket:  {Name: "sessionPacket", Form: Either, After: true, Credited: true, Flags: FlagRequest},
 	CmdPush:           {Name: "push", Form: OneWay, After: true, Credited: true},
 	CmdUnbind:         {Name: "unbind", Form: OneWay, After: true},

@@ -34,6 +34,11 @@ func samples() map[Command][]Record {
 		CmdError:        {&ErrorReply{Correlation: 11, Kind: MaxErrorKind, Text: []byte("no")}, &ErrorReply{Correlation: 12, Stale: true, Application: true}},
 		CmdRouteStale:   {&RouteStale{ID: []byte("player-42"), OwnerGen: 3}},
 		CmdActorDestroy: {&ActorDestroy{Correlation: 13, Ref: ref, Op: op}},
+		CmdInstance: {
+			&InstanceMessage{ID: []byte("match-7"), Type: []byte("match"), Op: 1, Name: []byte("join")},
+			&InstanceMessage{ID: []byte("match-7"), Op: 2, OwnerGen: 3, Correlation: 4, DeadlineMS: 5, Name: []byte("join")},
+			&InstanceMessage{ID: []byte("match-7"), Type: []byte("match"), Op: 2, Correlation: 4, Asks: true, DeadlineMS: 5000, Name: []byte("state"), Codec: 1, Metadata: []byte{0}, Payload: []byte("{}")},
+		},
 		CmdSessionPacket: {
 			&SessionPacket{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Name: []byte("move"), Payload: []byte{1}},
 			&SessionPacket{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Correlation: 14, DeadlineMS: 1, Name: []byte("state")},
@@ -79,7 +84,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 19).Draw(t, "command") {
+	switch rapid.IntRange(0, 20).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -122,10 +127,19 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 	case 15:
 		return &Bind{Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
 	case 16:
-		return &RouteStale{ID: genID.Draw(t, "id"), OwnerGen: genGen.Draw(t, "ownerGen")}
+		m := &InstanceMessage{ID: genID.Draw(t, "id"), OwnerGen: genGen.Draw(t, "ownerGen"), Op: genNum.Draw(t, "op"), DeadlineMS: genMS.Draw(t, "ms"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
+		if rapid.Bool().Draw(t, "creates") {
+			m.Type = genID.Draw(t, "type")
+		}
+		if rapid.Bool().Draw(t, "correlated") {
+			m.Correlation, m.Asks = genNum.Draw(t, "correlation"), rapid.Bool().Draw(t, "asks")
+		}
+		return m
 	case 17:
-		return &UserSpotClose{Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), StoreVersion: genSome.Draw(t, "version"), Op: genOp.Draw(t, "op"), DeadlineMS: genMS.Draw(t, "ms")}
+		return &RouteStale{ID: genID.Draw(t, "id"), OwnerGen: genGen.Draw(t, "ownerGen")}
 	case 18:
+		return &UserSpotClose{Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), StoreVersion: genSome.Draw(t, "version"), Op: genOp.Draw(t, "op"), DeadlineMS: genMS.Draw(t, "ms")}
+	case 19:
 		return &UserSpotCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}
 	default:
 		return &ActorCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}

@@ -63,7 +63,7 @@ func TestCommandTable(t *testing.T) {
 			t.Errorf("%s: %v, want %s", what, got, want)
 		}
 	}
-	f("credited", credited, "actorSend actorRequest sessionPacket push")
+	f("credited", credited, "actorSend actorRequest instanceMessage sessionPacket push")
 	f("before admit", before, "hello admit reject")
 	f("requests", requests, "actorRequest actorDestroy bind userSpotCreate userSpotClose actorCreate")
 	f("answers", answers, "reply error")
@@ -169,7 +169,7 @@ func TestEveryCutOfARecordIsRefused(t *testing.T) {
 }
 
 func TestTrailingBytesAreRefusedWithoutAPayload(t *testing.T) {
-	withPayload := map[Command]bool{CmdActorSend: true, CmdActorRequest: true, CmdReply: true, CmdSessionPacket: true, CmdPush: true}
+	withPayload := map[Command]bool{CmdActorSend: true, CmdActorRequest: true, CmdReply: true, CmdSessionPacket: true, CmdPush: true, CmdInstance: true}
 	for cmd, recs := range samples() {
 		b := append(recs[0].AppendTo(nil), 0)
 		binary.BigEndian.PutUint32(b, uint32(len(b)-4))
