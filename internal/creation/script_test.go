@@ -32,7 +32,7 @@ var timing = Timing{Wait: 2 * time.Millisecond, WaitMax: 100 * time.Millisecond,
 //
 // All take at=<duration>; the time stands still otherwise.
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/create", func(t *testing.T, path string) {
 		var s script
 		datadriven.RunTest(t, path, s.run)
 	})
