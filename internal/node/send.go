@@ -78,7 +78,8 @@ func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
 		return err
 	}
 	if to.instance {
-		return n.sendInstance(ctx, to, o)
+		keptTo, kept := *to, *o // on the heap, which the other way does without
+		return n.sendInstance(ctx, &keptTo, &kept)
 	}
 	if cell := n.here(to); cell != nil { // where the object checks the rest
 		if err := checkSizes(opSend, to.ID, o.Metadata, o.Payload); err != nil {
