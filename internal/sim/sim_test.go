@@ -27,7 +27,7 @@ const (
 	regressDir = "testdata/regress"
 	twiceEvery = 20   // one in so many seeds is run twice
 	guardedBy  = 50   // seeds of a kind, from which on it must have reached what it must
-	guardedAll = 2000 // the same of all
+	guardedAll = 4000 // the same of all, for what is rare
 	shrinkRuns = 4000 // at most
 	linesShown = 120
 )

@@ -39,7 +39,7 @@ var wanted = map[string][]string{
 // wantedOfMany is what a large batch must have reached: among others a death in every
 // state of the machines that lasts.
 var wantedOfMany = []string{
-	"freed rows noticed", "freed object dropped", "cancel Missing", "reserve CapacityExceeded", "reserve TargetUnavailable",
+	"freed rows noticed", "freed object dropped", "cancel Missing", "reserve CapacityExceeded",
 	"destroy refused, object kept", "destroy waited for the object", "waited for a place", "got no place in time",
 	"left to its coordinator here", "finish Rejected AlreadyApplied",
 	"source choose × crash", "source reserve × crash", "source reserve, rests × crash", "source read × crash", "source read, rests × crash",
