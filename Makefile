@@ -11,6 +11,11 @@ ARGS ?=
 RACE ?=
 # Build tags of tests: checks that release builds leave out.
 TAGS ?= invariants
+# Of sim: how many seeds, from which on, or one.
+SEEDS ?= 600
+FROM ?= 1000
+SEED ?=
+KEEP ?=
 # Which benchmarks, and how often each.
 BENCH ?= .
 COUNT ?= 1
@@ -61,6 +66,16 @@ allocs: ## run the tests that count allocations, which the race detector would s
 fuzz-smoke: ## run every fuzz target for a few seconds
 	go run ./internal/tools/fuzzsmoke -tags=$(TAGS) $(PKG)
 
+# Seeds of a plain test are the first 250; these are others, unless FROM says which.
+.PHONY: sim
+sim: ## simulate histories of the protocol; SEEDS=, FROM=, SEED=0x… for one, KEEP=1 to keep what fails
+	go test -count=1 -v -timeout=60m -run='^Test(CreationKeeps.*|OneSeed)$$' ./internal/sim \
+		-args -seeds=$(SEEDS) -from=$(FROM) $(if $(SEED),-seed=$(SEED)) $(if $(filter 1,$(KEEP)),-keep)
+
+.PHONY: sim-mutants
+sim-mutants: ## show that the simulator finds defects; SEEDS= for each
+	go test -count=1 -v -timeout=60m -run='^TestMutants$$' ./internal/sim -args -mutants=$(SEEDS)
+
 .PHONY: build
 build: ## compile everything; commands go to bin/
 	go build ./...
@@ -84,7 +99,7 @@ cover: ## run tests and write cover.html
 # In order, what fails fast first; each step says its name and its time.
 .PHONY: ci
 ci: ## all that a change must pass
-	@set -e; for step in fmt-check vet lint build test allocs fuzz-smoke; do \
+	@set -e; for step in fmt-check vet lint build test allocs sim fuzz-smoke; do \
 		start=$$(date +%s); echo "== $$step"; \
 		$(MAKE) --no-print-directory $$step RACE=1; \
 		echo "== $$step: $$(( $$(date +%s) - start )) s"; \

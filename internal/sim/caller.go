@@ -88,6 +88,7 @@ func (a *caller) do(e *creation.SourceEffect) {
 			Request: a.call.request, Timeout: a.left(),
 		}
 		if e.Place.RID == p.rid {
+			delete(p.claims, a.claims)
 			a.claims, p.claims[e.Op.Op] = e.Op.Op, true
 		}
 		ask(p, asking{"reserve", a.machine, min(storeCallMax, a.left())}, func() (store.Change, error) {

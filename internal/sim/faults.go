@@ -38,12 +38,13 @@ var Kinds = []Kind{
 // them strongly reach what a mixture of all never does.
 func (k Kind) draw(t *Tape) Faults {
 	var f Faults
+	many := [...]int{3, 5, 8}[t.choose(3)] // two of so many levels are not off
 	for _, d := range []struct {
 		on           bool
 		fault        *int
 		weak, strong int
 	}{
-		{k.store, &f.Refuse, 4, 40},
+		{k.store || k.network, &f.Refuse, 4, 40},
 		{k.store, &f.LoseRequest, 4, 40},
 		{k.store, &f.LoseAnswer, 8, 60},
 		{k.store, &f.Late, 4, 40},
@@ -60,8 +61,14 @@ func (k Kind) draw(t *Tape) Faults {
 		{k.process, &f.Stop, 1, 2},
 		{k.process || k.store, &f.Drift, 1, 1},
 	} {
-		if d.on {
-			*d.fault = [...]int{0, d.weak, d.strong}[t.choose(3)]
+		if !d.on {
+			continue
+		}
+		switch many - t.choose(many) {
+		case 1:
+			*d.fault = d.strong
+		case 2:
+			*d.fault = d.weak
 		}
 	}
 	return f

@@ -174,6 +174,9 @@ func (l *ledger) removed(how string, gen store.ObjectGen, change *store.Change) 
 	if i.gone || (how == "cancel") != (i.result == 0) {
 		l.w.fail("I8", "%v: %s was applied to it, result %v, gone %v", i, how, i.result, i.gone)
 	}
+	if p := l.w.find(i.rid, i.lease); how != "delete" && p != nil && p.mayAct() {
+		l.w.fail("I1", "%v: %s was applied to it, and %s may still act", i, how, p.name())
+	}
 	if how == "cancel" && i.part != nil {
 		l.w.Cover.Mark("cancelled after its factory had run")
 	}

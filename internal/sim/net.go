@@ -92,7 +92,7 @@ func (p *process) send(l *link, deliver func()) {
 	}
 	delay := [...]time.Duration{50, 100, 200, 500}[w.choose(4)] * time.Microsecond
 	if w.chance(w.SlowNet) {
-		delay = [...]time.Duration{5, 50, 400, 1_500}[w.choose(4)] * time.Millisecond
+		delay = [...]time.Duration{5, 50, 400, 2_500}[w.choose(4)] * time.Millisecond
 	}
 	way.last = max(way.last+1, w.now+delay)
 	w.post(way.last-w.now, to, arrived)

@@ -349,10 +349,10 @@ func (p *process) ends(m *machine) {
 
 // atRest says what of the registries is not empty although it should be.
 func (p *process) atRest() string {
-	left := len(p.machines) + len(p.running) + len(p.entering) + len(p.requests) + p.places + p.apps + p.calls
+	left := len(p.machines) + len(p.running) + len(p.entering) + len(p.requests) + len(p.claims) + p.places + p.apps + p.calls
 	if left == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s has %d machines, %d creations, %d that wait for a place, %d requests, %d places, %d parts of the application, %d calls",
-		p.name(), len(p.machines), len(p.running), len(p.entering), len(p.requests), p.places, p.apps, p.calls)
+	return fmt.Sprintf("%s has %d machines, %d creations, %d that wait for a place, %d requests, %d claims, %d places, %d parts of the application, %d calls",
+		p.name(), len(p.machines), len(p.running), len(p.entering), len(p.requests), len(p.claims), p.places, p.apps, p.calls)
 }
