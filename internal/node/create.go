@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -104,6 +105,7 @@ func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *E
 		Kind: req.Kind, ID: req.ID, Type: req.Type, Get: req.GetOrCreate, Deadline: deadlineOf(ctx),
 	}, createTiming)
 	c := creating{node: n, ctx: ctx, req: req}
+	defer c.leave()
 	for {
 		next, due := source.Effect()
 		switch {
@@ -131,6 +133,30 @@ type creating struct {
 	req   *CreateRequest
 	asked clock.Mono // when the Store was asked last
 	wide  bool       // of the target that was chosen: its Spots of the type share their gate
+	// mine is the operation that reserves at this process, from before the Store is asked:
+	// else who finds the reservation first could run it to its end, and this call would run
+	// what it was told of it once more. Zero: none.
+	mine store.OpID
+}
+
+// take makes the operation this call's to run, if it is at this process.
+func (c *creating) take(place *creation.Place, op store.OpID) {
+	if c.mine == op {
+		return
+	}
+	c.leave()
+	if place.RID == c.node.cfg.RID && place.Lifecycle == c.node.lifecycle() {
+		c.node.running.begin(op, c.req.ID)
+		c.mine = op
+	}
+}
+
+// leave ends that, unless the operation runs.
+func (c *creating) leave() {
+	if c.mine != (store.OpID{}) {
+		c.node.running.end(c.mine)
+		c.mine = store.OpID{}
+	}
 }
 
 // perform does it and returns what came of it; of a nudge comes nothing.
@@ -152,6 +178,7 @@ func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEv
 		happened.Op = store.OperationKey{SourceRID: n.cfg.RID, SourceLifecycle: n.lifecycle(), Op: newOpID()}
 	case creation.SourceReserve:
 		happened.Is = creation.SourceReserved
+		c.take(&e.Place, e.Op.Op)
 		happened.Change, happened.Err = n.store.Reserve(c.ctx, store.Reserve{
 			Kind: c.req.Kind, ID: c.req.ID, Type: c.req.Type, Wide: c.wide, TargetRID: e.Place.RID, TargetLifecycle: e.Place.Lifecycle,
 			Request: c.req.Request, Timeout: remaining(c.ctx), Op: e.Op,
@@ -224,20 +251,25 @@ func (c *creating) run(row *store.Authority) (creation.Result, *Error) {
 	if !c.node.owns(row) {
 		return c.ask(row, &job)
 	}
-	row.Create.Request = bytes.Clone(c.req.Request)
-	job.Row = row
+	run := func() (creation.Result, *Error) { return c.node.runCreation(job, true) }
+	if c.mine == job.Op.Op {
+		row.Create.Request = bytes.Clone(c.req.Request)
+		job.Row = row
+		run = func() (creation.Result, *Error) { return c.node.runBegun(job) }
+	}
 	type end struct {
 		result creation.Result
 		err    *Error
 	}
 	ended := make(chan end, 1)
 	started := c.node.tasks.Go(func() { // it goes on if the caller gives up
-		r, err := c.node.runCreation(job, true)
+		r, err := run()
 		ended <- end{r, err}
 	})
 	if !started {
 		return creation.Result{}, errStopping
 	}
+	c.mine = store.OpID{} // the task ends it
 	select {
 	case e := <-ended:
 		return e.result, e.err
@@ -273,7 +305,8 @@ func jobOf(row *store.Authority, deadline clock.Mono) creation.Job {
 // it was never told: the coordinator's link may have been lost in between. If it
 // runs or is over already, that changes nothing.
 func (n *Node) nudge(ctx context.Context, row *store.Authority) {
-	job := jobOf(row, deadlineOf(ctx))
+	// The creation's own deadline, which clocks that differ must not bring forward.
+	job := jobOf(row, max(deadlineOf(ctx), clock.Now().Add(time.Until(row.Create.Deadline))))
 	if n.owns(row) {
 		n.tasks.Go(func() { _, _ = n.runCreation(job, false) }) // how it ends is read from the row
 		return

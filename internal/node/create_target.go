@@ -32,16 +32,16 @@ type runningOp struct {
 	over chan struct{} // closed when it has ended
 }
 
-// begin reports whether the job is the first of its operation; else it returns the one
-// that runs.
-func (r *runningOps) begin(job *creation.Job) (runs *runningOp, first bool) {
+// begin reports whether the operation on the id does not run yet, and is the caller's to
+// run then; else it returns the one that runs. end must follow the first.
+func (r *runningOps) begin(op store.OpID, id string) (runs *runningOp, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if runs := r.ops[job.Op.Op]; runs != nil {
+	if runs := r.ops[op]; runs != nil {
 		return runs, false
 	}
-	runs = &runningOp{job.ID, make(chan struct{})}
-	r.ops[job.Op.Op] = runs
+	runs = &runningOp{id, make(chan struct{})}
+	r.ops[op] = runs
 	return runs, true
 }
 
@@ -63,14 +63,19 @@ func (r *runningOps) ids() map[string]bool {
 	return all
 }
 
-// runCreation runs a creation that was reserved for this process, as a creation.Target
-// says, until its end. It may take longer than the creation's deadline. waits says that
-// its coordinator asks, who wants the result; else how it ends is read from the row.
+// runCreation runs a creation that was reserved for this process, until its end. waits says
+// that its coordinator asks, who wants the result; else how it ends is read from the row.
 func (n *Node) runCreation(job creation.Job, waits bool) (creation.Result, *Error) {
-	runs, first := n.running.begin(&job)
+	runs, first := n.running.begin(job.Op.Op, job.ID)
 	if !first {
 		return n.followCreation(&job, runs, waits)
 	}
+	return n.runBegun(job)
+}
+
+// runBegun does what a creation.Target says. It may take longer than the creation's
+// deadline. The operation is the caller's to run (runningOps.begin), and ends here.
+func (n *Node) runBegun(job creation.Job) (creation.Result, *Error) {
 	defer n.running.end(job.Op.Op)
 	self := creation.Self{RID: n.cfg.RID, Mesh: n.cfg.Mesh, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), EntryID: n.entryID}
 	target := creation.NewTarget(job, self, createTiming)

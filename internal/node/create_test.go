@@ -184,8 +184,35 @@ func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
 func TestWhoWaitsForACreationThatRunsWaitsToItsOwnDeadline(t *testing.T) {
 	n := storedNode(t, &scripted{})
 	job := creation.Job{Op: store.OperationKey{Op: newOpID()}, ID: "x", Deadline: clock.Now()}
-	n.running.begin(&job)
+	n.running.begin(job.Op.Op, job.ID)
 	if _, err := n.runCreation(job, true); err == nil || err.Kind != errkind.DeadlineExceeded {
 		t.Errorf("past its deadline it got %v", err)
+	}
+}
+
+// Who finds a reservation at this process before its maker has the Store's answer, a nudge
+// or the scan, does not run it: the maker would run what it was told once more.
+// req: CR-01
+func TestAReservationIsItsMakersToRunFromBeforeTheStoreIsAsked(t *testing.T) {
+	key := store.OperationKey{SourceRID: "a", SourceLifecycle: 5, Op: newOpID()}
+	var n *Node
+	n = storedNode(t, &scripted{reserve: func(r store.Reserve) (store.Change, error) {
+		job := creation.Job{Op: r.Op, ID: r.ID, Type: r.Type, Kind: r.Kind, Deadline: clock.Never}
+		if _, err := n.runCreation(job, false); err != errCreationRuns {
+			t.Errorf("another one who would run it got %v", err)
+		}
+		return store.Change{}, store.ErrUnknown
+	}})
+	c := creating{node: n, ctx: t.Context(), req: &CreateRequest{Kind: store.Actor, ID: "x", Type: "journal"}}
+	here := creation.Place{RID: "a", Lifecycle: 5}
+	for range 2 { // the answer is lost, and it is asked again
+		c.perform(&creation.SourceEffect{Do: creation.SourceReserve, Place: here, Op: key})
+	}
+	if ids := n.running.ids(); !ids["x"] {
+		t.Error("it is not the maker's to run while the answer is awaited")
+	}
+	c.leave()
+	if ids := n.running.ids(); len(ids) > 0 {
+		t.Errorf("the maker is gone, and nobody else may run %v", ids)
 	}
 }

@@ -474,7 +474,7 @@ func TestTheScanForReservationsPassesOverWhatRuns(t *testing.T) {
 		},
 	})
 	job := creation.Job{ID: "runs", Op: store.OperationKey{Op: newOpID()}}
-	if _, first := n.running.begin(&job); !first {
+	if _, first := n.running.begin(job.Op.Op, job.ID); !first {
 		t.Fatal("it runs already")
 	}
 	n.ready("here", &journal{})

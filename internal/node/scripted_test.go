@@ -14,6 +14,7 @@ import (
 type scripted struct {
 	store.Store
 	read     func(ctx context.Context, id string) (store.Authority, bool, error)
+	reserve  func(store.Reserve) (store.Change, error)
 	finish   func(store.Finish) (store.Change, error)
 	terminal func(store.OperationKey) (store.Terminal, bool, error)
 	remove   func(store.Fence) (store.Change, error)
@@ -28,6 +29,10 @@ func (s *scripted) Read(ctx context.Context, id string) (store.Authority, bool, 
 
 func (s *scripted) Finish(_ context.Context, f store.Finish) (store.Change, error) {
 	return s.finish(f)
+}
+
+func (s *scripted) Reserve(_ context.Context, r store.Reserve) (store.Change, error) {
+	return s.reserve(r)
 }
 
 func (s *scripted) ReadTerminal(_ context.Context, op store.OperationKey) (store.Terminal, bool, error) {

@@ -162,7 +162,8 @@ func (n *Node) requestYielding(ctx context.Context, to *Target, o *Outgoing, dea
 
 func (n *Node) requestTo(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
 	if to.instance {
-		return n.requestInstance(ctx, to, o, deadline)
+		keptTo, kept := *to, *o // see sendTo
+		return n.requestInstance(ctx, &keptTo, &kept, deadline)
 	}
 	w, err := n.wayTo(ctx, opRequest, to)
 	if err == nil {
