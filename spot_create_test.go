@@ -425,7 +425,6 @@ func TestAnIdIsOfOneKind(t *testing.T) {
 }
 
 // An id that was an Actor's and is a Spot's now is found as such by who knows the old route.
-// req: FO-01
 func TestARouteOfAnotherKindIsReadAnew(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
