@@ -381,3 +381,74 @@ func TestAFullNodeIsFollowedByAnother(t *testing.T) {
 		}
 	})
 }
+
+// S04: a User Spot's creation races with first messages: one kind wins, and the other's
+// factory never runs.
+// req: CR-01
+func TestOneKindWinsARaceForAnId(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		var q quests
+		var rooms atomic.Int64
+		app := q.app()
+		zlnode.DefineUserSpot(app, "room", func(*zlnode.SpotContext) (*struct{}, error) {
+			rooms.Add(1)
+			return &struct{}{}, nil
+		}, zlnode.SpotWide, zlnode.DisableRelocation)
+		a := w.server("a", app)
+		c := w.client("c", 1, zlnode.NewApp())
+		for round := range 20 {
+			id := fmt.Sprint("x", round)
+			quests, before := q.made.Load(), rooms.Load()
+			var wg sync.WaitGroup
+			var created, handled atomic.Int64
+			note := func(n *atomic.Int64, err error) {
+				if err == nil {
+					n.Add(1)
+				} else if !errors.Is(err, zlnode.TypeMismatch) {
+					t.Errorf("round %d: %v", round, err)
+				}
+			}
+			for _, n := range []*zlnode.Node{a, c} {
+				wg.Go(func() {
+					_, err := n.GetOrCreateSpot(w.ctx, zlnode.CreateSpot{ID: id, Type: "room"})
+					note(&created, err)
+				})
+				wg.Go(func() {
+					_, err := step(w.ctx, n, id, 1)
+					note(&handled, err)
+				})
+			}
+			wg.Wait()
+			asQuest, asRoom := q.made.Load()-quests, rooms.Load()-before
+			if asQuest+asRoom != 1 || created.Load() != 2*asRoom || handled.Load() != 2*asQuest {
+				t.Errorf("round %d: %d quests and %d rooms; %d have the room, %d the quest", round, asQuest, asRoom, created.Load(), handled.Load())
+			}
+		}
+	})
+}
+
+// A first message is stored, with what belongs to it in 1 MiB.
+// req: CR-09
+func TestAFirstMessageHasRoomForItsRecord(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		var q quests
+		w.server("a", q.app())
+		c := w.client("c", 1, zlnode.NewApp())
+		payload := append([]byte("1"), make([]byte, 1<<20-1)...)
+		for i := range payload[1:] {
+			payload[i+1] = ' '
+		}
+		addr := c.Instance("x", "quest")
+		_, err := addr.RequestRaw(w.ctx, "step", payload)
+		wantKind(t, err, zlnode.InvalidOperation)
+		if _, err = addr.RequestRaw(w.ctx, "step", payload[:1<<20-2048]); zlnode.KindOf(err) == zlnode.Unavailable {
+			t.Error(err)
+		}
+		if _, err := step(w.ctx, c, "x", 1); err != nil {
+			t.Error(err)
+		}
+		if _, err := addr.RequestRaw(w.ctx, "step", payload); zlnode.KindOf(err) == zlnode.InvalidOperation {
+			t.Errorf("to a spot that is there: %v", err)
+		}
+	})
+}

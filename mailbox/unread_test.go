@@ -127,3 +127,16 @@ func TestWhatIsUnreadSharesTheGate(t *testing.T) {
 		t.Errorf("the other member's turn came after %d of 1000", i)
 	}
 }
+
+// Who keeps messages can tell which of them Len counts.
+func TestWhatIsKeptTellsWhetherItCounts(t *testing.T) {
+	p := startPool(t, Config{})
+	k := &keeper{}
+	m := New(p, k, Limits{})
+	mustPush(t, m, 1)
+	m.PushControl(2)
+	k.have(t, m, 2)
+	if !k.costs[0].Counts() || k.costs[1].Counts() || m.Len() != 1 {
+		t.Errorf("%v and %v count of a message and a control one; %d do in the mailbox", k.costs[0].Counts(), k.costs[1].Counts(), m.Len())
+	}
+}

@@ -28,25 +28,26 @@ func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
 		}
 	}
 	n.routes.drop(a.dawn.ref.ID)
-	again := e.Return != core.ReturnNone
-	switch {
-	case e.Return == core.ReturnAll:
-		err.stale = true
+	rest, again := err, false // of those behind the first
+	switch e.Return {
+	case core.ReturnAll:
+		err.stale, again = true, true
 		if e.Elsewhere {
 			err.Kind = errkind.AlreadyExists // which tells the sender that it is no matter of this node
 		}
-	case n.stopping.Load():
-		again = false
+	case core.ReturnRest:
+		rest, again = errStoppingHere, true // if it does not have the next incarnation
+	default:
 	}
 	if a.stead != nil {
-		a.inStead(func(*turn) { a.cell.over() }) // behind OnInitialize, which may hang
+		a.inStead(func(*turn) { a.cell.over() }) // behind its callbacks, which may hang
 	}
 	n.shutOut(present, func(t *turn) {
 		if e.Return != core.ReturnAll {
 			a.held.held[a.first.at].bury(n, err)
 		}
 		if e.Return != core.ReturnRest || n.stopping.Load() {
-			n.abandon(t, present, a.held, err, again)
+			n.abandon(t, present, a.held, rest, again)
 			return
 		}
 		present.entrance.open()
@@ -131,6 +132,10 @@ func (a *turnedAway) Begin(*mailbox.Claim[message]) {}
 // Consume implements mailbox.Consumer.
 func (a *turnedAway) Consume(_ *mailbox.Claim[message], m *message) {
 	n := a.cell.node
+	if m.isControl() {
+		m.refuse(n, errGone)
+		return
+	}
 	if a.again && m.kind == msgIntentSend && !n.stopping.Load() && a.resend(m) {
 		m.done()
 		return
@@ -200,9 +205,12 @@ func (n *Node) closeInstance(c *objectCell, held *hold, reason ClosingReason) {
 	}
 	released := n.releaseRow(c)
 	n.routes.drop(c.ref.ID)
-	if !released || n.stopping.Load() {
+	if !c.stored || !released || n.stopping.Load() {
 		c.leaveRow()
-		n.drop(c, errGone)
+		n.shutOut(c, func(t *turn) {
+			c.over()
+			n.abandon(t, c, held, errStoppingHere, c.stored)
+		})
 		return
 	}
 	dawn := n.newDawn(c.typ, c.ref.ID, c.box, held, c.entrance)
@@ -232,7 +240,7 @@ func (c *objectCell) runClosing(reason ClosingReason) bool {
 // may have it.
 func (n *Node) releaseRow(c *objectCell) bool {
 	if !c.stored {
-		return false // of a test; there is no next incarnation
+		return true // of a test of handlers
 	}
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
 		kept, _, err := n.deleteRow(c, newOpID())

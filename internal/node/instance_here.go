@@ -111,7 +111,7 @@ func (e *entrance) leave() {
 
 // shut reports false if somebody is inside. After open, or who enters late, it is shut no
 // longer.
-func (e *entrance) shut() bool { return e.inside.CompareAndSwap(0, entranceShut) }
+func (e *entrance) shut() bool { return e == nil || e.inside.CompareAndSwap(0, entranceShut) }
 func (e *entrance) open()      { e.inside.Add(-entranceShut) }
 
 // dawn puts a dawn in the object table and returns it with its hold, or what is there.
