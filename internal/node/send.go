@@ -250,13 +250,13 @@ func (n *Node) wayTo(ctx context.Context, op string, to *Target) (way, *Error) {
 	if n.stopping.Load() {
 		return way{}, errStopping
 	}
-	id, now := to.ID, clock.Now()
-	if r := n.routes.cached(id, now); r != nil {
+	id := to.ID
+	if r := n.routes.cached(id, n.lately()); r != nil { // it says where to ask; the owner minds its lease to the moment
 		l, fits := n.linkFor(r), to.fits(r.kind)
 		if l != nil && fits {
 			return way{route: r, link: l}, nil
 		}
-		if now.Sub(r.asked) < routeRecheck && !n.isHere(&r.ref) {
+		if clock.Now().Sub(r.asked) < routeRecheck && !n.isHere(&r.ref) {
 			if !fits {
 				return way{}, errKind(op, id, r.kind)
 			}
