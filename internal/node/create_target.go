@@ -240,14 +240,29 @@ func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 		return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errStopping)}
 	}
 	c.placed = false // the task leaves it
-	select {
-	case d := <-decided:
+	d, inTime := decision(ctx, decided)
+	switch {
+	case inTime:
 		return d
+	case n.life.Err() != nil:
+		return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errStopping)}
+	}
+	return creation.TargetEvent{Is: creation.TargetTick} // the deadline
+}
+
+// decision waits for the end of the application's part, or of ctx. That part ends ctx once
+// it has sent its decision, so the end of ctx alone does not say that there is none.
+func decision(ctx context.Context, decided <-chan creation.TargetEvent) (d creation.TargetEvent, inTime bool) {
+	select {
+	case d = <-decided:
+		return d, true
 	case <-ctx.Done():
-		if n.life.Err() != nil {
-			return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errStopping)}
-		}
-		return creation.TargetEvent{Is: creation.TargetTick} // the deadline
+	}
+	select {
+	case d = <-decided:
+		return d, true
+	default:
+		return d, false
 	}
 }
 

@@ -189,3 +189,21 @@ func TestWhoWaitsForACreationThatRunsWaitsToItsOwnDeadline(t *testing.T) {
 		t.Errorf("past its deadline it got %v", err)
 	}
 }
+
+// The task that decides ends its context when it is done. Whoever waits for it must not
+// take that for the deadline, of which two events at once give it the choice.
+// req: CR-06
+func TestADecisionIsTakenThoughItsContextHasEnded(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 100 {
+		decided := make(chan creation.TargetEvent, 1)
+		decided <- creation.TargetEvent{Is: creation.TargetStaged, Reply: []byte("welcome")}
+		if d, inTime := decision(ended, decided); !inTime || d.Is != creation.TargetStaged || string(d.Reply) != "welcome" {
+			t.Fatalf("%+v, in time: %v", d, inTime)
+		}
+	}
+	if d, inTime := decision(ended, make(chan creation.TargetEvent, 1)); inTime {
+		t.Errorf("%+v of a part that goes on", d)
+	}
+}
