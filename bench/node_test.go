@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -19,16 +20,29 @@ type echo struct{}
 // has a session port. Every Actor of type "echo" returns what it gets.
 func startNodes(b *testing.B, servers int) (client *zlnode.Node, others []*zlnode.Node) {
 	b.Helper()
+	return startNodesOn(b, embeddedStore(b), servers)
+}
+
+func embeddedStore(b *testing.B) (url string) {
+	b.Helper()
 	e, err := zlnode.StartEmbeddedStore("")
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(e.Close)
+	return e.URL()
+}
+
+// startNodesOn does the same on the Store at that URL, in a namespace of its own.
+func startNodesOn(b *testing.B, url string, servers int) (client *zlnode.Node, others []*zlnode.Node) {
+	b.Helper()
+	namespace := "bench-" + rand.Text()
 	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
 	defer cancel()
 	start := func(role zlnode.Role, rid string) *zlnode.Node {
 		n, err := zlnode.Start(ctx, zlnode.Config{
-			RID: rid, Role: role, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0", StoreURL: e.URL(),
+			RID: rid, Role: role, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0", StoreURL: url,
+			Namespace: namespace, RecoveryHold: -1, // nobody can have used it
 			Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "client"}},
 		}, echoApp())
 		if err != nil {

@@ -313,13 +313,15 @@ func (r *race) freeAll(closing *racer, rows []raceRow, alive map[process]bool) {
 	}
 }
 
-// lastGeneration creates one object more: its generation is the highest of all.
+// lastGeneration creates one object more, whose generation is the highest of all, and
+// returns one that was not issued; 0 if it cannot be created.
 func (r *race) lastGeneration(closing *racer) uint64 {
 	closing.create(r.course.probe(), opCreate, raceOrder{}, callTime)
 	calls := closing.told()
 	last := calls[len(calls)-1]
 	if last.end != endCreated {
 		r.failed("after the race nothing can be created: %s %s", last.end, last.text)
+		return 0
 	}
 	return last.ref.Gen + 1
 }

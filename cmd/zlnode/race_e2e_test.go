@@ -22,8 +22,6 @@ func (p *program) raced() (v raceVerdict) {
 	return v
 }
 
-// req: CR-01
-// req: CR-12
 func racesOnTheEmbeddedStore(t *testing.T, exe string) {
 	races(t, start(t, exe, append(shortRace, "--for", "4s")...))
 }

@@ -125,7 +125,7 @@ ok: every attempt that was won ran its factory once, and every call ended as the
 
   nodes killed 3   factory runs 5 (cut short by a kill 0, told to no caller 0)
   ids in the end: 1 ready, 1 of dead nodes, 1 missing; freed in the race and after it 1000
-  longest return after a deadline 0 ms; 10 s would be a hang
+  0 calls waited 5s in vain; longest return after a deadline 0 ms, 10s would be a hang
 `)
 
 	v = raceVerdictOf(raceOf(func(e *raceEvidence) { e.processes[1].runs = e.processes[1].runs[:1] }), ends, 3)

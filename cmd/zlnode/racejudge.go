@@ -33,7 +33,7 @@ type raceEvidence struct {
 	processes []raceProcess
 	calls     []raceCall
 	rows      []raceRow
-	probe     uint64   // an ObjectGeneration that the Store issued after all others
+	probe     uint64   // an ObjectGeneration that the Store has not issued, nor a higher one; 0: none is known
 	books     []string // what the Store's audit found wrong
 	left      []string // rows that the nodes left when they stopped in order
 	failures  []string // of the race itself, such as a node that did not start again
@@ -182,8 +182,8 @@ func (j *raceJudge) judgeRuns() {
 			j.fail(oneGenTwoIDs, "%v and %s", at, raceID(other))
 		}
 		owner[at.gen] = at.object
-		if at.gen >= j.evidence.probe {
-			j.fail(unwonRun, "%v: the Store had issued none above %d", at, j.evidence.probe)
+		if probe := j.evidence.probe; probe != 0 && at.gen >= probe {
+			j.fail(unwonRun, "%v: the Store has issued none from %d on", at, probe)
 		}
 		if run.end.Event == 0 { // it was killed in between
 			if j.processes[run.process].alive {

@@ -17,9 +17,10 @@ const (
 	callTime     = 5 * time.Second
 	shortTimeMin = 10 * time.Millisecond
 	shortTimeMax = 300 * time.Millisecond
-	// waitMax bounds how long an ordinary creation takes, slowMax a slow one.
+	// waitMax bounds how long an ordinary creation takes, slowMax a slow one: those who wait
+	// for one have its target asked for it again.
 	waitMax = 20 * time.Millisecond
-	slowMax = 300 * time.Millisecond
+	slowMax = time.Second
 )
 
 // course is what all clients race for. Safe for concurrent use.
@@ -86,7 +87,7 @@ func anyOrder() (o raceOrder) {
 	switch dice := rand.IntN(32); {
 	case dice < 15:
 		o.Wait = rand.N(waitMax)
-	case dice < 20:
+	case dice < 18:
 		o.Wait = rand.N(slowMax)
 	}
 	switch rand.IntN(16) {

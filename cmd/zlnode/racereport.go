@@ -54,7 +54,8 @@ type raceVerdict struct {
 	Deadline    uint64 `json:"deadline_exceeded"`
 	Destroyed   uint64 `json:"destroyed"`
 	Freed       uint64 `json:"freed"`
-	SlowestMS   int64  `json:"past_deadline_ms"` // the longest that a call returned after its deadline
+	LongWaits   uint64 `json:"deadline_exceeded_long"` // of those with the long deadline
+	SlowestMS   int64  `json:"past_deadline_ms"`       // the longest that a call returned after its deadline
 
 	Runs      int `json:"factory_runs"`
 	Cut       int `json:"factory_runs_killed"`
@@ -96,6 +97,9 @@ func raceVerdictOf(e *raceEvidence, ends raceTally, kills int) raceVerdict {
 	v.Unclaimed = accepted - int(v.Created)
 	for _, c := range e.calls {
 		v.SlowestMS = max(v.SlowestMS, (c.ended - c.began - c.limit).Milliseconds())
+		if c.end == endDeadline && c.limit == callTime {
+			v.LongWaits++
+		}
 	}
 	for _, r := range e.rows {
 		switch {
@@ -147,7 +151,7 @@ func (v *raceVerdict) writeText(w io.Writer) error {
 	fmt.Fprintf(&b, "\n  nodes killed %d   factory runs %s (cut short by a kill %d, told to no caller %d)\n",
 		v.Kills, grouped(uint64(v.Runs)), v.Cut, v.Unclaimed)
 	fmt.Fprintf(&b, "  ids in the end: %d ready, %d of dead nodes, %d missing; freed in the race and after it %d\n", v.Ready, v.Orphaned, v.Missing, v.Freed)
-	fmt.Fprintf(&b, "  longest return after a deadline %d ms; %d s would be a hang\n", v.SlowestMS, int(hangSlack.Seconds()))
+	fmt.Fprintf(&b, "  %d calls waited %v in vain; longest return after a deadline %d ms, %v would be a hang\n", v.LongWaits, callTime, v.SlowestMS, hangSlack)
 	v.writeFound(&b)
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -16,7 +16,7 @@ import (
 )
 
 // bareNode is a node without engine and Store, for what mailboxes do.
-func bareNode(t *testing.T) *Node {
+func bareNode(t testing.TB) *Node {
 	t.Helper()
 	n := &Node{
 		log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*objectCell](), links: newLinks("a"),

@@ -142,9 +142,9 @@ func (n *Node) mayAct(now clock.Mono) bool {
 	return n.store == nil || now < clock.Mono(n.admitUntil.Load())
 }
 
-// lately is a moment of the last quarter of a second. It is for admission to a queue,
-// where to read the clock would cost as much as the rest: each turn asks with the present
-// (mailbox.Claim.Now).
+// lately is a moment of the last quarter of a second. It is for admission to a queue, and
+// for the age of a route, where to read the clock would cost as much as the rest: each turn
+// asks with the present (mailbox.Claim.Now).
 func (n *Node) lately() clock.Mono { return clock.Mono(n.swept.Load()) }
 
 func ownerIDText(id store.OpID) string { return hex.EncodeToString(id[:]) }

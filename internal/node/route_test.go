@@ -85,18 +85,3 @@ func TestWithoutACacheNoRouteIsKept(t *testing.T) {
 		t.Error("a route is kept")
 	}
 }
-
-func BenchmarkRouteHit(b *testing.B) {
-	n := &Node{cfg: Config{RouteCacheMaxAge: time.Hour}}
-	n.routes = newRoutes(n)
-	now := clock.Now()
-	row := routedRow(1, "b")
-	row.LeaseLeft = time.Hour
-	n.routes.learn(row, now)
-	b.ReportAllocs()
-	for b.Loop() {
-		if n.routes.cached("x", now) == nil {
-			b.Fatal("no route")
-		}
-	}
-}

@@ -257,14 +257,10 @@ func (n *Node) wayTo(ctx context.Context, op string, to *Target) (way, *Error) {
 	if cell := n.here(to); cell != nil {
 		return way{cell: cell}, nil
 	}
-	id := to.ID
-	if !wire.ValidID(id) {
-		return way{}, fail(errkind.InvalidOperation, op, id, "an id has 1 to %d bytes of UTF-8", idBytesMax)
-	}
 	if n.stopping.Load() {
 		return way{}, errStopping
 	}
-	now := clock.Now()
+	id, now := to.ID, clock.Now()
 	if r := n.routes.cached(id, now); r != nil && to.fits(r.kind) {
 		if l := n.linkFor(r); l != nil {
 			return way{route: r, link: l}, nil
@@ -272,6 +268,9 @@ func (n *Node) wayTo(ctx context.Context, op string, to *Target) (way, *Error) {
 		if now.Sub(r.asked) < routeRecheck && !n.isHere(&r.ref) {
 			return way{}, errNoLink(op, id, r.ref.RID)
 		}
+	}
+	if !wire.ValidID(id) { // it has no route either
+		return way{}, fail(errkind.InvalidOperation, op, id, "an id has 1 to %d bytes of UTF-8", idBytesMax)
 	}
 	return n.askWay(ctx, op, to)
 }
