@@ -558,3 +558,31 @@ func TestAShutdownClosesSpotsAndFreesTheirIds(t *testing.T) {
 		}
 	})
 }
+
+// An Entry Spot has no address: neither as a Spot nor as an Actor is its id known, here or
+// from another node, though Actors are in it.
+// req: MB-07
+func TestAnEntrySpotCannotBeAddressed(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		server := w.server("s", counterApp())
+		client := w.client("c", 1, zlnode.NewApp())
+		l, err := w.location().ListNodes(w.ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(l.Nodes, func(d store.Descriptor) bool { return d.RID == "s" })
+		entry := l.Nodes[i].EntrySpotID
+		if entry == "" {
+			t.Fatal("the node publishes no entry spot")
+		}
+		for _, n := range []*zlnode.Node{server, client} {
+			for _, a := range []zlnode.Addr{n.Spot(entry), n.Actor(entry)} {
+				wantKind(t, a.SendRaw(w.ctx, "add", nil), zlnode.NotFound)
+				_, err := a.RequestRaw(w.ctx, "add", nil)
+				wantKind(t, err, zlnode.NotFound)
+			}
+			_, err := n.GetOrCreateSpot(w.ctx, zlnode.CreateSpot{ID: entry, Type: "parlour"})
+			wantKind(t, err, zlnode.InvalidOperation)
+		}
+	})
+}
