@@ -8,7 +8,7 @@ import (
 
 // App is what an application registers before it starts a node: types and their
 // handlers. It is used by one goroutine and must not change after Start, which
-// reports all mistakes of the registration at once.
+// reports all mistakes of the registration at once. Nodes of one process may share one.
 type App struct{ app *node.App }
 
 // NewApp returns an empty App.
@@ -32,8 +32,9 @@ func (t *ActorType[A]) Name() string { return t.t.Name }
 
 // DefineActor registers an Actor type. The stable type, 1–64 of A-Z a-z 0-9 . _ -,
 // is the name under which all nodes know it. factory makes the value of a new
-// Actor; it may run more than once for one creation and must not have effects
-// outside the value.
+// Actor, never nil without an error. It runs at most once for an incarnation, but a creation
+// may need several tries, each with a value of its own; so it must not have effects
+// outside the value. The id of the Actor is its ActorContext.ID.
 func DefineActor[A any](app *App, stableType string, factory func(*ActorContext) (*A, error), policy RelocationPolicy) *ActorType[A] {
 	checkPolicy(app, "actor type", stableType, policy)
 	var inner func(*node.ObjectContext) (any, error)
@@ -85,11 +86,13 @@ func OnRequestRaw[A any](t *ActorType[A], packet string, h func(c *ActorCall, a 
 	})
 }
 
-// Admission is the decision of OnCreateActor or of a Spot's OnCreate.
+// Admission is the decision of OnCreateActor or of a Spot's OnCreate. The zero value
+// accepts, without a reply.
 type Admission struct{ inner node.Admission }
 
-// Accept lets the object come into being. reply reaches the creator; at most 1 MiB
-// and copied when the decision is recorded.
+// Accept lets the object come into being. reply reaches the creator as it is; at most 1 MiB
+// and copied when the decision is recorded. For Creation.DecodeReply or
+// SpotCreation.DecodeReply it must be JSON.
 func Accept(reply []byte) Admission { return Admission{node.Admission{Reply: reply}} }
 
 // Reject refuses the object: it is never visible, takes no message and uses no

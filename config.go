@@ -138,7 +138,10 @@ type Config struct {
 	// context has no earlier deadline. Default 5 s.
 	CreateTimeout time.Duration
 
-	// Logger gets the node's log. The zero value logs nothing.
+	// Logger gets the node's log. The zero value logs nothing; then causes that callers are
+	// not told, such as a handler's panic, are lost. The Redis client under StoreURL writes
+	// failed dials to standard error beside it: it has one logger for the process, which
+	// SetLogger of github.com/redis/go-redis/v9 replaces.
 	Logger zerolog.Logger
 }
 

@@ -65,8 +65,9 @@ func (n *Node) createSpot(ctx context.Context, req CreateSpot, get bool) (SpotCr
 }
 
 // FindSpot returns the User or Instance Spot with that id if it is Ready; an Actor's id is
-// a TypeMismatch. It creates nothing. A Spot whose node is dead is Unavailable once the
-// node's lease has ended; its ref comes with that error, for CloseSpot.
+// a TypeMismatch. It creates nothing. A Spot whose node is dead is found until the node's
+// lease has ended, then Unavailable; its ref comes with that error, for CloseSpot. See
+// FindActor.
 func (n *Node) FindSpot(ctx context.Context, id string) (ref SpotRef, found bool, err error) {
 	return n.inner.FindSpot(ctx, id)
 }

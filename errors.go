@@ -35,7 +35,8 @@ const (
 // Errorf makes an error for a handler to return. Its kind and text reach the
 // caller as they are; a client reads them too, so they must tell nothing about
 // the inside of the server. Any other error that a handler returns reaches a
-// client as its kind alone.
+// client as its kind alone. Who creates an Actor or a User Spot by a call learns the kind
+// alone of an error of its factory or its callbacks; for a text see Reject.
 func Errorf(kind Kind, format string, args ...any) error {
 	return node.Errorf(kind, format, args...)
 }

@@ -65,7 +65,8 @@ func (n *Node) Endpoint() string { return n.inner.Endpoint() }
 // configuration.
 func (n *Node) SessionAddrs() []net.Addr { return n.inner.SessionAddrs() }
 
-// WaitPeers waits until that many other object servers serve and are linked.
+// WaitPeers waits until that many other object servers serve and are linked, for as long as
+// ctx lets it: DeadlineExceeded then says how many there are.
 func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 	return n.inner.WaitPeers(ctx, servers)
 }
@@ -151,9 +152,9 @@ func requestBytes(v any) ([]byte, error) {
 }
 
 // FindActor returns the Actor with that id if it is Ready; a Spot's id is a TypeMismatch. It
-// creates nothing. An
-// Actor whose node is dead is Unavailable once the node's lease has ended; its ref comes
-// with that error, for DestroyActor.
+// creates nothing. An Actor whose node is dead is found until the node's lease has ended
+// (Config.LeaseTTL), then Unavailable; its ref comes with that error, for DestroyActor. The
+// ref of another Unavailable, as when the Store does not answer, is zero.
 func (n *Node) FindActor(ctx context.Context, id string) (ref ActorRef, found bool, err error) {
 	return n.inner.Find(ctx, id)
 }
@@ -164,7 +165,8 @@ func (n *Node) FindActor(ctx context.Context, id string) (ref ActorRef, found bo
 //
 // An Actor whose node is dead is freed, if ref is exact, as Create and FindActor return it:
 // its state is lost then, which nothing but this call decides, and its id can be created
-// anew. If the node turns out to have been only paused, it drops the Actor before it runs
+// anew. Before the node's lease has ended nobody knows that it is dead, and the call is
+// Unavailable: ask again. If the node turns out to have been only paused, it drops the Actor before it runs
 // anything.
 func (n *Node) DestroyActor(ctx context.Context, ref ActorRef) (bool, error) {
 	return n.inner.Destroy(ctx, ref)

@@ -28,34 +28,43 @@ type SpotType[S any] struct {
 // Name returns the stable type.
 func (t *SpotType[S]) Name() string { return t.t.Name }
 
-// What a Spot's value may implement; what it does not is a no-op. Each callback is a turn
-// of the Spot. A failure is logged and counted (Stats.FailedCallbacks).
+// Configurer is the first of the callbacks that a Spot's value may have: Configure, then
+// OnCreate (Admitter) and OnInitialize (Initializer), later OnDisconnectActor
+// (DisconnectObserver) and OnClosing (Closer). What the value does not implement is a
+// no-op, and so is a method of that name with other parameters or results, which nothing
+// reports. A line like this one has the compiler check it:
 //
-// A new Spot's Configure, OnCreate and OnInitialize run in this order, before any message,
-// timer or member, within the deadline of its creation; they may run again for another try
-// of it. If one fails, panics or takes too long the Spot does not come into being; that of
-// an Entry Spot fails Start.
-type (
-	// Configurer runs first.
-	Configurer interface{ Configure(c *SpotCall) error }
-	// Admitter decides about a new User Spot, which without one always comes into being.
-	Admitter interface {
-		OnCreate(c *CreateSpotCall) (Admission, error)
-	}
-	// Initializer runs last, for a Spot that is to be.
-	Initializer interface{ OnInitialize(c *SpotCall) error }
-	// DisconnectObserver runs once for each binding of an Actor in the Spot whose
-	// client is gone, be it that its connection ended or that the node which had it is
-	// lost. The Actor stays as it is.
-	DisconnectObserver interface {
-		OnDisconnectActor(c *SpotCall, actor ActorRef) error
-	}
-	// Closer runs when the Spot is closed, behind all work that was accepted. c's
-	// deadline is the operation's. Not if the process is killed.
-	Closer interface {
-		OnClosing(c *SpotCall, reason ClosingReason) error
-	}
-)
+//	var _ zlnode.Admitter = (*Room)(nil)
+//
+// Each callback is a turn of the Spot. A failure is logged and counted
+// (Stats.FailedCallbacks). The first three run before any message, timer or member, within
+// the deadline of the Spot's creation; they may run again for another try of it. If one
+// fails, panics or takes too long the Spot does not come into being; that of an Entry Spot
+// fails Start.
+type Configurer interface{ Configure(c *SpotCall) error }
+
+// Admitter decides about a new User Spot, which without one always comes into being. See
+// Configurer.
+type Admitter interface {
+	OnCreate(c *CreateSpotCall) (Admission, error)
+}
+
+// Initializer runs last of those before the first message, for a Spot that is to be. See
+// Configurer.
+type Initializer interface{ OnInitialize(c *SpotCall) error }
+
+// DisconnectObserver runs once for each binding of an Actor in the Spot whose client is
+// gone, be it that its connection ended or that the node which had it is lost. The Actor
+// stays as it is.
+type DisconnectObserver interface {
+	OnDisconnectActor(c *SpotCall, actor ActorRef) error
+}
+
+// Closer runs when the Spot is closed, behind all work that was accepted. c's deadline is
+// the operation's. Not if the process is killed.
+type Closer interface {
+	OnClosing(c *SpotCall, reason ClosingReason) error
+}
 
 // ClosingReason says why a Spot is closed.
 type ClosingReason = node.ClosingReason
@@ -75,7 +84,9 @@ func DefineEntrySpot[S any](app *App, factory func(*SpotContext) (*S, error)) *S
 }
 
 // DefineUserSpot registers a type of User Spots: rooms, zones, matches with members.
-// The stable type has the rules of DefineActor.
+// The stable type and the factory have the rules of DefineActor; Actors and Spots may have
+// types of the same name. For the callbacks that *S may have see Configurer. Node.CreateSpot
+// makes one.
 func DefineUserSpot[S any](
 	app *App, stableType string, factory func(*SpotContext) (*S, error), mode Mode, policy RelocationPolicy, options ...SpotOption,
 ) *SpotType[S] {
@@ -87,7 +98,9 @@ func DefineUserSpot[S any](
 }
 
 // DefineInstanceSpot registers a type of Instance Spots, which have no members and come
-// with their first message.
+// with their first message: see Node.Instance. The stable type, shared with no type of User
+// Spots, and the factory have the rules of DefineActor. For the callbacks that *S may have
+// see Configurer; OnCreate is none of them, as nobody asks for the Spot by a call.
 func DefineInstanceSpot[S any](
 	app *App, stableType string, factory func(*SpotContext) (*S, error), policy RelocationPolicy, options ...SpotOption,
 ) *SpotType[S] {
