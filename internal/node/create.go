@@ -96,7 +96,7 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 	return nil
 }
 
-// createTiming is how long the machines of a creation wait.
+// createTiming is how long the machines of internal/creation wait.
 var createTiming = creation.Timing{Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, Nudge: nudgeEvery}
 
 // create does what a creation.Source says, until its end.

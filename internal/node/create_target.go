@@ -161,7 +161,7 @@ func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.Targe
 		happened.Is, happened.Done = creation.TargetPublished, n.admitCell(c.cell)
 	case creation.TargetFinish:
 		happened.Is = creation.TargetFinished
-		happened.Change, happened.Err = c.finish(&e.Finish)
+		happened.Change, happened.Err = n.tryFinish(&e.Finish)
 	case creation.TargetConfirm:
 		happened.Is = creation.TargetConfirmed
 		c.cell.version = e.Row.Version
@@ -172,18 +172,18 @@ func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.Targe
 	case creation.TargetRecall:
 		happened.Is = creation.TargetRecalled
 		happened.Terminal, happened.Found, happened.Err = n.store.ReadTerminal(n.life, e.Op)
-	case creation.TargetEnd: // see runCreation
+	case creation.TargetEnd: // see runBegun
 	}
 	return happened
 }
 
-// finish makes one try to tell the Store. It waits while the lease is in doubt; but not for
-// rows that are to be written again, as these wait for it.
-func (c *creationRun) finish(f *store.Finish) (store.Change, error) {
-	if clock.Now().Reached(clock.Mono(c.node.leased.Load())) {
+// tryFinish makes one try to tell the Store how a creation ended, unless the lease is in
+// doubt. That rows are to be written again is no reason against it, as these wait for it.
+func (n *Node) tryFinish(f *store.Finish) (store.Change, error) {
+	if clock.Now().Reached(clock.Mono(n.leased.Load())) {
 		return store.Change{}, store.ErrUnavailable
 	}
-	return c.node.attempt(func(ctx context.Context) (store.Change, error) { return c.node.store.Finish(ctx, *f) })
+	return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, *f) })
 }
 
 // end opens the object, or drops it.
