@@ -65,19 +65,6 @@ func (c *objectCell) over() {
 	c.instance = nil
 }
 
-// leaveTable takes a cell out of the object table.
-func (n *Node) leaveTable(c *objectCell) {
-	c.gone.Store(true)
-	var was bool
-	n.actors.Update(c.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
-		was = present && now == c
-		return now, present && !was
-	})
-	if was {
-		n.leftTable(c)
-	}
-}
-
 // shutOut runs f in the turn of the queue, whose entrance is shut then.
 func (n *Node) shutOut(c *objectCell, f func(*turn)) {
 	for done := false; !done; {
@@ -95,6 +82,7 @@ func (n *Node) shutOut(c *objectCell, f func(*turn)) {
 // abandon ends a queue that is shut, in its own turn: nobody finds it from here on, and
 // what is in it is turned away.
 func (n *Node) abandon(t *turn, c *objectCell, held *hold, err *Error, again bool) {
+	c.gone.Store(true)
 	n.leaveTable(c)
 	c.become(t.claim, &turnedAway{cell: c, err: err, again: again})
 	held.unread(t.claim)

@@ -151,18 +151,6 @@ func (n *Node) withQueue(c *objectCell, box *mailbox.Mailbox[message], held *hol
 	return c
 }
 
-// replace gives c's place in the object table to its heir, unless c has lost it.
-func (n *Node) replace(c, heir *objectCell) (done bool) {
-	n.actors.Update(c.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
-		if done = present && now == c; done {
-			return heir, true
-		}
-		return now, present
-	})
-	c.gone.Store(true)
-	return done
-}
-
 // inClaim runs f in the turn of a queue that is held, behind what was queued before, and
 // returns when it has ended. It returns false without having run it if the object is over,
 // or the node.
