@@ -151,9 +151,8 @@ func requestBytes(v any) ([]byte, error) {
 }
 
 // FindActor returns the Actor with that id if it is Ready; a Spot's id is a TypeMismatch. It
-// creates nothing. An
-// Actor whose node is dead is Unavailable once the node's lease has ended; its ref comes
-// with that error, for DestroyActor.
+// creates nothing. An Actor whose node is dead is Unavailable once the node's lease has
+// ended; its ref comes with that error, for DestroyActor.
 func (n *Node) FindActor(ctx context.Context, id string) (ref ActorRef, found bool, err error) {
 	return n.inner.Find(ctx, id)
 }

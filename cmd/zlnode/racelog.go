@@ -22,8 +22,8 @@ const (
 	runFailed
 )
 
-// run is one record of a node about a factory. It is as it stands in the file: all
-// fields have a fixed size.
+// runRecord is one record of a node about a run of a factory. It is as it stands in the
+// file: all fields have a fixed size.
 type runRecord struct {
 	Event     runEvent
 	Kind      store.Kind

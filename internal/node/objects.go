@@ -197,6 +197,7 @@ func (c *objectCell) endInTurn(ctx context.Context, what string, end func(t *tur
 	}
 }
 
+// destroyEnd is the end of a destroy or a close.
 type destroyEnd struct {
 	destroyed bool
 	err       *Error
