@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"time"
-
-	"github.com/zlnode/zlnode/store"
 )
 
 // runEvent is what happened to one run of a factory.
@@ -26,7 +24,6 @@ const (
 // file: all fields have a fixed size.
 type runRecord struct {
 	Event     runEvent
-	Kind      store.Kind
 	Object    uint32 // the number of the id
 	Gen       uint64 // ObjectGeneration
 	Lifecycle uint64 // of the process
