@@ -16,9 +16,6 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
-// closes is how many OnClosing have run.
-func (w *roomWorld) closes() int { return len(w.did("closing")) }
-
 // req: CR-17 CL-01
 func TestACloseComesBehindWhatWasAccepted(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {

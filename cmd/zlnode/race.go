@@ -47,7 +47,7 @@ func (r *race) failed(format string, args ...any) {
 // runRace races and judges. Its directory is left behind if something is wrong. The error
 // says that there was no race.
 func runRace(ctx context.Context, o benchOptions, progress, nodeLogs io.Writer) (v raceVerdict, err error) {
-	r := &race{options: o, course: newCourse(&racedActors, o.clients, o.ids), progress: &lockedWriter{w: progress}}
+	r := &race{options: o, course: newCourse(o.clients, o.ids), progress: &lockedWriter{w: progress}}
 	dir, err := os.MkdirTemp("", "zlnode-race-")
 	if err != nil {
 		return v, err
@@ -295,7 +295,7 @@ func (r *race) look(closing *racer, row raceRow, alive map[process]bool) raceRow
 	if row.state == store.Ready && alive[process{row.ref.RID, row.ref.Lifecycle}] {
 		ctx, cancel := context.WithTimeout(context.Background(), callTime)
 		defer cancel()
-		ref, err := r.course.kind.ask(ctx, closing.node, raceID(row.object))
+		ref, err := askRaced(ctx, closing.node, raceID(row.object))
 		row.answer, row.failed = raceRefOf(ref), err
 	}
 	return row

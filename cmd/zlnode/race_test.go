@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode"
-	"github.com/zlnode/zlnode/store"
 )
 
 func TestRecordsOfFactoriesAreReadAsTheyWereNoted(t *testing.T) {
@@ -32,7 +31,7 @@ func TestRecordsOfFactoriesAreReadAsTheyWereNoted(t *testing.T) {
 	if err != nil || len(got) != 2 {
 		t.Fatal(got, err)
 	}
-	want := runRecord{Event: runRejected, Kind: store.Actor, Object: 7, Gen: 8, Lifecycle: 9, Call: 10, At: got[1].At}
+	want := runRecord{Event: runRejected, Object: 7, Gen: 8, Lifecycle: 9, Call: 10, At: got[1].At}
 	if got[1] != want || got[0].At < before || got[1].At < got[0].At {
 		t.Errorf("%+v", got)
 	}

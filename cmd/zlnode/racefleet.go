@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -113,7 +114,7 @@ func (f *fleet) killed() int {
 func (f *fleet) stop() { stopNodes(f.present()) }
 
 // evidence returns what all processes noted, and what went wrong with them. The fleet
-// must have stopped; alive says which processes lived until then.
+// must have stopped; alive are those that lived until then.
 func (f *fleet) evidence(alive []*nodeProc) (processes []raceProcess, failures []string) {
 	for _, p := range f.ever {
 		if fate, text := p.fate(); fate == fateFailed {
@@ -123,11 +124,9 @@ func (f *fleet) evidence(alive []*nodeProc) (processes []raceProcess, failures [
 		if err != nil {
 			failures = append(failures, err.Error())
 		}
-		seen := raceProcess{rid: p.set.RID, lifecycle: p.hello.Lifecycle, runs: runs}
-		for _, a := range alive {
-			seen.alive = seen.alive || a == p
-		}
-		processes = append(processes, seen)
+		processes = append(processes, raceProcess{
+			rid: p.set.RID, lifecycle: p.hello.Lifecycle, runs: runs, alive: slices.Contains(alive, p),
+		})
 	}
 	return processes, failures
 }

@@ -26,7 +26,7 @@ func raceOf(change func(e *raceEvidence)) *raceEvidence {
 	}
 	run := func(number uint64, object uint32, gen, lifecycle uint64, end runEvent) []runRecord {
 		at := time.Duration(number)*time.Second + 300*time.Millisecond
-		began := runRecord{Event: runBegan, Kind: store.Actor, Object: object, Gen: gen, Lifecycle: lifecycle, At: at}
+		began := runRecord{Event: runBegan, Object: object, Gen: gen, Lifecycle: lifecycle, At: at}
 		ended := began
 		ended.Event, ended.Call, ended.At = end, number, at+300*time.Millisecond
 		return []runRecord{began, ended}

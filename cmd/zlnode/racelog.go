@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"time"
-
-	"github.com/zlnode/zlnode/store"
 )
 
 // runEvent is what happened to one run of a factory.
@@ -22,11 +20,10 @@ const (
 	runFailed
 )
 
-// run is one record of a node about a factory. It is as it stands in the file: all
-// fields have a fixed size.
+// runRecord is one record of a node about a run of a factory. It is as it stands in the
+// file: all fields have a fixed size.
 type runRecord struct {
 	Event     runEvent
-	Kind      store.Kind
 	Object    uint32 // the number of the id
 	Gen       uint64 // ObjectGeneration
 	Lifecycle uint64 // of the process

@@ -25,7 +25,6 @@ const (
 
 // course is what all clients race for. Safe for concurrent use.
 type course struct {
-	kind    *raceKind
 	clients int
 	next    atomic.Uint64 // tickets given out
 	numbers atomic.Uint64 // of calls
@@ -34,8 +33,8 @@ type course struct {
 	known []atomic.Pointer[zlnode.ActorRef]
 }
 
-func newCourse(kind *raceKind, clients, ids int) *course {
-	return &course{kind: kind, clients: clients, known: make([]atomic.Pointer[zlnode.ActorRef], ids+1)}
+func newCourse(clients, ids int) *course {
+	return &course{clients: clients, known: make([]atomic.Pointer[zlnode.ActorRef], ids+1)}
 }
 
 func (c *course) ids() int { return len(c.known) - 1 }
@@ -127,7 +126,7 @@ func (r *racer) call(c raceCall, do func(ctx context.Context, c *raceCall)) race
 func (r *racer) create(object uint32, op raceOp, order raceOrder, limit time.Duration) raceEnd {
 	c := r.call(raceCall{object: object, op: op, order: order.End, limit: limit}, func(ctx context.Context, c *raceCall) {
 		order.Call = c.number
-		got, err := r.course.kind.create(ctx, r.node, raceID(object), op == opGetOrCreate, order)
+		got, err := createRaced(ctx, r.node, raceID(object), op == opGetOrCreate, order)
 		c.creation(sharedClock(), got, err)
 		if c.end.seen() {
 			r.course.known[object].Store(&got.Ref)
@@ -140,7 +139,7 @@ func (r *racer) create(object uint32, op raceOp, order raceOrder, limit time.Dur
 func (r *racer) find(object uint32) (raceCall, zlnode.ActorRef) {
 	var ref zlnode.ActorRef
 	return r.call(raceCall{object: object, op: opFind, limit: callTime}, func(ctx context.Context, c *raceCall) {
-		got, found, err := r.course.kind.find(ctx, r.node, raceID(object))
+		got, found, err := r.node.FindActor(ctx, raceID(object))
 		c.found(sharedClock(), got, found, err)
 		ref = got
 	}), ref
@@ -149,7 +148,7 @@ func (r *racer) find(object uint32) (raceCall, zlnode.ActorRef) {
 func (r *racer) destroy(op raceOp, ref zlnode.ActorRef) raceEnd {
 	c := raceCall{object: raceObject(ref.ID), op: op, limit: callTime, ref: raceRefOf(ref)}
 	return r.call(c, func(ctx context.Context, c *raceCall) {
-		done, err := r.course.kind.destroy(ctx, r.node, ref)
+		done, err := r.node.DestroyActor(ctx, ref)
 		c.destroyed(sharedClock(), done, err)
 	}).end
 }

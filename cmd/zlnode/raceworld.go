@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode"
-	"github.com/zlnode/zlnode/store"
 )
 
 const (
@@ -18,64 +17,45 @@ const (
 	raceIDForm = "race-"
 )
 
-// raceKind is one kind of object that is raced for, by the public API alone.
-type raceKind struct {
-	kind   store.Kind
-	typ    string
-	define func(app *zlnode.App, runs *runLog)
-	create func(ctx context.Context, n *zlnode.Node, id string, get bool, request any) (zlnode.Creation, error)
-	find   func(ctx context.Context, n *zlnode.Node, id string) (zlnode.ActorRef, bool, error)
-	// destroy ends an object, or frees one whose owner is dead.
-	destroy func(ctx context.Context, n *zlnode.Node, ref zlnode.ActorRef) (bool, error)
-	// ask returns what the object itself takes for its ref.
-	ask func(ctx context.Context, n *zlnode.Node, id string) (zlnode.ActorRef, error)
+// defineRaced defines the Actors that are raced for.
+func defineRaced(app *zlnode.App, runs *runLog) {
+	t := zlnode.DefineActor(app, racerType, func(c *zlnode.ActorContext) (*racingActor, error) {
+		return &racingActor{}, runs.note(recordOf(runBegan, c.Ref(), 0))
+	}, zlnode.DisableRelocation)
+	zlnode.OnRequest(t, whoPacket, func(c *zlnode.ActorCall, _ *racingActor, _ struct{}) (zlnode.ActorRef, error) {
+		return c.Actor().Ref(), nil
+	})
+	zlnode.OnCreateActor(app, func(c *zlnode.CreateActorCall) (zlnode.Admission, error) {
+		if _, raced := c.Instance.(*racingActor); !raced {
+			return zlnode.Accept(nil), nil
+		}
+		var o raceOrder
+		if err := c.DecodeRequest(&o); err != nil {
+			return zlnode.Admission{}, err
+		}
+		end, err := o.follow(c)
+		if noted := runs.note(recordOf(end, c.Actor.Ref(), o.Call)); err == nil {
+			err = noted
+		}
+		if end == runRejected {
+			return zlnode.Reject(o.reply()), err
+		}
+		return zlnode.Accept(o.reply()), err
+	})
 }
 
-// racedActors are Actors.
-var racedActors = raceKind{
-	kind: store.Actor,
-	typ:  racerType,
-	define: func(app *zlnode.App, runs *runLog) {
-		t := zlnode.DefineActor(app, racerType, func(c *zlnode.ActorContext) (*racingActor, error) {
-			return &racingActor{}, runs.note(recordOf(runBegan, c.Ref(), 0))
-		}, zlnode.DisableRelocation)
-		zlnode.OnRequest(t, whoPacket, func(c *zlnode.ActorCall, _ *racingActor, _ struct{}) (zlnode.ActorRef, error) {
-			return c.Actor().Ref(), nil
-		})
-		zlnode.OnCreateActor(app, func(c *zlnode.CreateActorCall) (zlnode.Admission, error) {
-			if _, raced := c.Instance.(*racingActor); !raced {
-				return zlnode.Accept(nil), nil
-			}
-			var o raceOrder
-			if err := c.DecodeRequest(&o); err != nil {
-				return zlnode.Admission{}, err
-			}
-			end, err := o.follow(c)
-			if noted := runs.note(recordOf(end, c.Actor.Ref(), o.Call)); err == nil {
-				err = noted
-			}
-			if end == runRejected {
-				return zlnode.Reject(o.reply()), err
-			}
-			return zlnode.Accept(o.reply()), err
-		})
-	},
-	create: func(ctx context.Context, n *zlnode.Node, id string, get bool, request any) (zlnode.Creation, error) {
-		c := zlnode.CreateActor{ID: id, Type: racerType, Request: request}
-		if get {
-			return n.GetOrCreateActor(ctx, c)
-		}
-		return n.CreateActor(ctx, c)
-	},
-	find: func(ctx context.Context, n *zlnode.Node, id string) (zlnode.ActorRef, bool, error) {
-		return n.FindActor(ctx, id)
-	},
-	destroy: func(ctx context.Context, n *zlnode.Node, ref zlnode.ActorRef) (bool, error) {
-		return n.DestroyActor(ctx, ref)
-	},
-	ask: func(ctx context.Context, n *zlnode.Node, id string) (zlnode.ActorRef, error) {
-		return zlnode.Request[zlnode.ActorRef](ctx, n.Actor(id), whoPacket, struct{}{})
-	},
+// createRaced creates one of them or, with get, finds it.
+func createRaced(ctx context.Context, n *zlnode.Node, id string, get bool, o raceOrder) (zlnode.Creation, error) {
+	c := zlnode.CreateActor{ID: id, Type: racerType, Request: o}
+	if get {
+		return n.GetOrCreateActor(ctx, c)
+	}
+	return n.CreateActor(ctx, c)
+}
+
+// askRaced returns what the Actor itself takes for its ref.
+func askRaced(ctx context.Context, n *zlnode.Node, id string) (zlnode.ActorRef, error) {
+	return zlnode.Request[zlnode.ActorRef](ctx, n.Actor(id), whoPacket, struct{}{})
 }
 
 // racingActor is an Actor that is raced for.
@@ -84,7 +64,7 @@ type racingActor struct{}
 // raceWorld is what object nodes of benchmarks host.
 func raceWorld(runs *runLog) *zlnode.App {
 	app := zlnode.NewApp()
-	racedActors.define(app, runs)
+	defineRaced(app, runs)
 	zlnode.DefineActor(app, plainType, func(*zlnode.ActorContext) (*struct{}, error) { return &struct{}{}, nil }, zlnode.DisableRelocation)
 	return app
 }
@@ -164,5 +144,5 @@ const noObject = ^uint32(0)
 
 // recordOf is a record about an Actor.
 func recordOf(e runEvent, ref zlnode.ActorRef, call uint64) runRecord {
-	return runRecord{Event: e, Kind: store.Actor, Object: raceObject(ref.ID), Gen: ref.ObjectGen, Lifecycle: ref.Lifecycle, Call: call}
+	return runRecord{Event: e, Object: raceObject(ref.ID), Gen: ref.ObjectGen, Lifecycle: ref.Lifecycle, Call: call}
 }

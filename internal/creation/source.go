@@ -32,7 +32,7 @@ const (
 	SourceChoose SourceStep = iota + 1
 	// SourceReserve: reserve the id at Place for Op. Ends with SourceReserved.
 	SourceReserve
-	// SourceRead: read the id's row. Ends with SourceRead.
+	// SourceRead: read the id's row. Ends with SourceRow.
 	SourceRead
 	// SourceRecall: read the kept result of Op. Ends with SourceRecalled.
 	SourceRecall

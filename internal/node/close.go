@@ -60,43 +60,21 @@ func (n *Node) closeAnywhere(ctx context.Context, ref ActorRef) (bool, *Error) {
 }
 
 func (n *Node) tryClose(ctx context.Context, ref ActorRef) (bool, *Error) {
-	now, err := n.routes.read(ctx, opClose, ref.ID)
-	switch {
-	case now == nil && err.Kind == errkind.NotFound:
-		return false, nil
-	case now == nil:
-		return false, err
-	case now.kind == store.Actor:
-		return false, errKind(opClose, ref.ID, now.kind)
-	case now.ref.ObjectGen != ref.ObjectGen:
-		return false, errIncarnation(opClose, ref.ID, ref.ObjectGen, now.ref.ObjectGen)
-	case err != nil && now.ref != ref: // who wants it freed has to say whose it is
-		return false, err
-	case err != nil:
-		return n.free(ctx, opClose, ref)
-	case now.kind == store.InstanceSpot:
-		return false, errOwnClose
-	}
-	k := spotClose{ref: now.ref, version: now.version, op: newOpID(), reason: ExplicitClose, deadline: deadlineOf(ctx)}
-	if n.isHere(&now.ref) {
-		return n.closeHere(ctx, k)
-	}
-	r := n.askPeer(ctx, now.ref.RID, now.ref.Lifecycle, k.deadline, func(corr uint64) wire.Record {
-		return &wire.UserSpotClose{
-			Correlation: corr, Ref: wireRef(now.ref), StoreVersion: uint64(k.version), Op: k.op,
-			DeadlineMS: wire.DeadlineMS(k.deadline.Sub(clock.Now())),
+	return n.endIncarnation(ctx, opClose, Target{ID: ref.ID, spot: true}, ref, func(now *route) (bool, *Error) {
+		if now.kind == store.InstanceSpot {
+			return false, errOwnClose
 		}
+		k := spotClose{ref: now.ref, version: now.version, op: newOpID(), reason: ExplicitClose, deadline: deadlineOf(ctx)}
+		if n.isHere(&now.ref) {
+			return n.closeHere(ctx, k)
+		}
+		return n.endThere(ctx, opClose, &now.ref, func(corr uint64) wire.Record {
+			return &wire.UserSpotClose{
+				Correlation: corr, Ref: wireRef(now.ref), StoreVersion: uint64(k.version), Op: k.op,
+				DeadlineMS: wire.DeadlineMS(k.deadline.Sub(clock.Now())),
+			}
+		})
 	})
-	if r.err != nil {
-		return false, r.err
-	}
-	defer r.owner.Free()
-	n.routes.drop(ref.ID)
-	closed, bad := wire.DecodeDestroyResult(r.payload)
-	if bad != nil {
-		return false, fail(errkind.ProtocolError, "", "", "node %s answered with %v", now.ref.RID, bad)
-	}
-	return closed, nil
 }
 
 // closeHere closes a User Spot of this node. Whatever can be known to refuse it is looked
@@ -134,17 +112,7 @@ func (n *Node) closeHere(ctx context.Context, k spotClose) (bool, *Error) {
 	case len(members) > 0:
 		return false, nil
 	}
-	ended := make(chan destroyEnd, 1)
-	full := cell.control(func(t *turn) { n.closeInTurn(t, k, func(e destroyEnd) { ended <- e }) })
-	if full != nil {
-		return false, full
-	}
-	select {
-	case e := <-ended:
-		return e.destroyed, e.err
-	case <-ctx.Done():
-		return false, fromContext(ctx, opClose, k.ref.ID)
-	}
+	return cell.endInTurn(ctx, opClose, func(t *turn, ended func(destroyEnd)) { n.closeInTurn(t, k, ended) })
 }
 
 // closeInTurn closes the Spot behind all that it has accepted before, unless it has

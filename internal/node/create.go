@@ -96,7 +96,7 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 	return nil
 }
 
-// createTiming is how long the machines of a creation wait.
+// createTiming is how long the machines of internal/creation wait.
 var createTiming = creation.Timing{Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, Nudge: nudgeEvery}
 
 // create does what a creation.Source says, until its end.
@@ -368,50 +368,4 @@ func fromWireResult(w *wire.CreateResult, row *store.Authority) creation.Result 
 		r.Terminal.Result, r.FailKind = store.Failed, w.Kind
 	}
 	return r
-}
-
-// chooseTarget picks a node for a stable type: of those that may host it, have
-// room, and are this node or linked to it, by smooth weighted round robin.
-func (n *Node) chooseTarget(typ typeKey, refused map[string]bool) (store.Descriptor, *Error) {
-	var candidates []store.Descriptor
-	hosts, full := 0, 0
-	for _, d := range n.mesh.nodes() {
-		if !mayHost(&d, n.cfg.Mesh, typ) || refused[d.RID] {
-			continue
-		}
-		hosts++
-		switch {
-		case !hasRoom(&d, typ.kind):
-			full++
-		case d.RID == n.cfg.RID || n.links.to(d.RID, uint64(d.Lifecycle)) != nil:
-			candidates = append(candidates, d)
-		}
-	}
-	n.choosers.mu.Lock()
-	defer n.choosers.mu.Unlock()
-	c := n.choosers.byType[typ]
-	if c == nil {
-		c = &chooser{}
-		n.choosers.byType[typ] = c
-	}
-	if i := c.choose(candidates); i >= 0 {
-		return candidates[i], nil
-	}
-	delete(n.choosers.byType, typ)
-	switch {
-	case hosts == 0:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", typ.name)
-	case full == hosts:
-		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", typ.name)
-	default:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", typ.name)
-	}
-}
-
-// storeFailure names a Store error by the operation's deadline if that ended it.
-func (n *Node) storeFailure(ctx context.Context, err error, id string) *Error {
-	if ctx.Err() != nil {
-		return fromContext(ctx, opCreate, id)
-	}
-	return fromStore(err, opCreate, id)
 }

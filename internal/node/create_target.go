@@ -161,7 +161,7 @@ func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.Targe
 		happened.Is, happened.Done = creation.TargetPublished, n.admitCell(c.cell)
 	case creation.TargetFinish:
 		happened.Is = creation.TargetFinished
-		happened.Change, happened.Err = c.finish(&e.Finish)
+		happened.Change, happened.Err = n.tryFinish(&e.Finish)
 	case creation.TargetConfirm:
 		happened.Is = creation.TargetConfirmed
 		c.cell.version = e.Row.Version
@@ -172,18 +172,18 @@ func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.Targe
 	case creation.TargetRecall:
 		happened.Is = creation.TargetRecalled
 		happened.Terminal, happened.Found, happened.Err = n.store.ReadTerminal(n.life, e.Op)
-	case creation.TargetEnd: // see runCreation
+	case creation.TargetEnd: // see runBegun
 	}
 	return happened
 }
 
-// finish makes one try to tell the Store. It waits while the lease is in doubt; but not for
-// rows that are to be written again, as these wait for it.
-func (c *creationRun) finish(f *store.Finish) (store.Change, error) {
-	if clock.Now().Reached(clock.Mono(c.node.leased.Load())) {
+// tryFinish makes one try to tell the Store how a creation ended, unless the lease is in
+// doubt. That rows are to be written again is no reason against it, as these wait for it.
+func (n *Node) tryFinish(f *store.Finish) (store.Change, error) {
+	if clock.Now().Reached(clock.Mono(n.leased.Load())) {
 		return store.Change{}, store.ErrUnavailable
 	}
-	return c.node.attempt(func(ctx context.Context) (store.Change, error) { return c.node.store.Finish(ctx, *f) })
+	return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, *f) })
 }
 
 // end opens the object, or drops it.
@@ -324,46 +324,4 @@ func (n *Node) attempt(try func(context.Context) (store.Change, error)) (store.C
 	ctx, cancel := context.WithTimeout(n.life, storeCallMax)
 	defer cancel()
 	return try(ctx)
-}
-
-// admitCell puts a cell in the object table, unless the incarnation or a later
-// one is there. An earlier one is over: the Store has issued a new one.
-func (n *Node) admitCell(cell *objectCell) (admitted bool) {
-	var earlier *objectCell
-	n.actors.Update(cell.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
-		admitted = !present || now.ref.ObjectGen < cell.ref.ObjectGen
-		if !admitted {
-			return now, true
-		}
-		earlier = now
-		return cell, true
-	})
-	if admitted && cell.typ.Kind != store.Actor {
-		n.spots.Add(1)
-	}
-	if earlier != nil {
-		n.leftTable(earlier)
-		earlier.refuseAll(errGone)
-	}
-	return admitted
-}
-
-// drop takes a cell out of the table and refuses what waits in it.
-func (n *Node) drop(cell *objectCell, err *Error) {
-	var was bool
-	n.actors.Update(cell.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
-		was = present && now == cell
-		return now, present && now != cell
-	})
-	if was {
-		n.leftTable(cell)
-	}
-	cell.refuseAll(err)
-}
-
-// leftTable is told of each cell that has left the object table.
-func (n *Node) leftTable(cell *objectCell) {
-	if cell.typ.Kind != store.Actor {
-		n.spots.Add(-1)
-	}
 }

@@ -156,3 +156,11 @@ func clip(s string) string {
 	}
 	return s
 }
+
+// storeFailure names a Store error by the operation's deadline if that ended it.
+func (n *Node) storeFailure(ctx context.Context, err error, id string) *Error {
+	if ctx.Err() != nil {
+		return fromContext(ctx, opCreate, id)
+	}
+	return fromStore(err, opCreate, id)
+}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
-	core "github.com/zlnode/zlnode/internal/creation"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
@@ -23,8 +23,9 @@ func (n *Node) InstanceTarget(id, typ string) Target {
 	return t
 }
 
-// kind returns that of a message to the target. waits says that the sender of a one-way
-// message waits until a queue has taken it.
+// instanceKind returns the kind of a message to an Instance Spot. typed says that it names a
+// type, asks that its sender wants a reply, waits that the sender of a one-way message waits until a
+// queue has taken it.
 func instanceKind(typed, asks, waits bool) messageKind {
 	switch {
 	case typed && asks:
@@ -122,33 +123,33 @@ func (n *Node) intend(ctx context.Context, to *Target, o *Outgoing, deadline clo
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline.Time())
 	defer cancel()
-	i := core.NewIntent(core.IntentCall{ID: to.ID, Type: to.typ, Deadline: deadline}, instanceTiming)
+	i := creation.NewIntent(creation.IntentCall{ID: to.ID, Type: to.typ, Deadline: deadline}, createTiming)
 	var answer result
 	for {
 		e, ok := i.Effect()
-		ev := core.IntentEvent{Is: core.IntentTick}
+		ev := creation.IntentEvent{Is: creation.IntentTick}
 		switch {
 		case !ok:
 			at, _ := i.NextDeadline()
 			if blocking(ctx, func() { pause(ctx, at.Sub(clock.Now())) }); ctx.Err() != nil {
-				ev.Is = core.IntentAbandoned
+				ev.Is = creation.IntentAbandoned
 			}
-		case e.Do == core.IntentRead:
+		case e.Do == creation.IntentRead:
 			ev = n.intentRow(ctx, to.ID)
-		case e.Do == core.IntentChoose:
+		case e.Do == creation.IntentChoose:
 			ev = n.intentNode(to.typ, e.Excluded)
-		case e.Do == core.IntentSubmit:
+		case e.Do == creation.IntentSubmit:
 			if answer.err = fenced(ctx); answer.err != nil { // the Store was asked meanwhile
 				return answer
 			}
 			answer, ev = n.submit(ctx, &e, to, o, deadline, asks)
-		case e.Do == core.IntentCancel:
+		case e.Do == creation.IntentCancel:
 			blocking(ctx, func() {
 				_, _ = n.store.CancelCreation(ctx, to.ID, e.Row.ObjectGen, e.Row.Version) // the row tells
 			})
 			n.routes.drop(to.ID)
-			ev.Is = core.IntentCancelled
-		case e.Do == core.IntentEnd:
+			ev.Is = creation.IntentCancelled
+		case e.Do == creation.IntentEnd:
 			if e.Failure != nil {
 				return result{err: failed(e.Failure, to.ID)}
 			}
@@ -159,7 +160,7 @@ func (n *Node) intend(ctx context.Context, to *Target, o *Outgoing, deadline clo
 }
 
 // failed makes an error of what a core says.
-func failed(f *core.Failure, id string) *Error {
+func failed(f *creation.Failure, id string) *Error {
 	if f.Err != nil {
 		return fromStore(f.Err, "", id)
 	}
@@ -167,15 +168,15 @@ func failed(f *core.Failure, id string) *Error {
 }
 
 // failure makes what a core takes of an error.
-func failure(err *Error) *core.Failure { return &core.Failure{Kind: err.Kind, Text: err.Text} }
+func failure(err *Error) *creation.Failure { return &creation.Failure{Kind: err.Kind, Text: err.Text} }
 
-func (n *Node) intentRow(ctx context.Context, id string) (ev core.IntentEvent) {
-	ev.Is = core.IntentRow
+func (n *Node) intentRow(ctx context.Context, id string) (ev creation.IntentEvent) {
+	ev.Is = creation.IntentRow
 	blocking(ctx, func() {
 		got, err := n.routes.share(ctx, "", id)
 		switch {
 		case err != nil:
-			ev.Is = core.IntentAbandoned
+			ev.Is = creation.IntentAbandoned
 		case got.Err != nil:
 			ev.Err = got.Err
 		default:
@@ -187,19 +188,19 @@ func (n *Node) intentRow(ctx context.Context, id string) (ev core.IntentEvent) {
 	return ev
 }
 
-func (n *Node) intentNode(typ string, excluded map[string]bool) core.IntentEvent {
+func (n *Node) intentNode(typ string, excluded map[string]bool) creation.IntentEvent {
 	d, err := n.chooseTarget(typeKey{store.InstanceSpot, typ}, excluded)
 	if err != nil {
-		return core.IntentEvent{Is: core.IntentChosen, Failure: failure(err)}
+		return creation.IntentEvent{Is: creation.IntentChosen, Failure: failure(err)}
 	}
-	return core.IntentEvent{Is: core.IntentChosen, To: core.IntentNode{RID: d.RID, Lifecycle: d.Lifecycle}}
+	return creation.IntentEvent{Is: creation.IntentChosen, To: creation.IntentNode{RID: d.RID, Lifecycle: d.Lifecycle}}
 }
 
 // submit gives the message to a node, and waits for the end of it there, if it is not a
 // one-way message to a Spot that is Ready.
 func (n *Node) submit(
-	ctx context.Context, e *core.IntentEffect, to *Target, o *Outgoing, deadline clock.Mono, asks bool,
-) (r result, ev core.IntentEvent) {
+	ctx context.Context, e *creation.IntentEffect, to *Target, o *Outgoing, deadline clock.Mono, asks bool,
+) (r result, ev creation.IntentEvent) {
 	sent := true
 	l := n.links.to(e.To.RID, uint64(e.To.Lifecycle))
 	switch {
@@ -218,14 +219,14 @@ func (n *Node) submit(
 	}
 	switch {
 	case !sent:
-		return r, core.IntentEvent{Is: core.IntentUnreached, Failure: failure(r.err)}
+		return r, creation.IntentEvent{Is: creation.IntentUnreached, Failure: failure(r.err)}
 	case r.err != nil && r.err.stale:
-		return r, core.IntentEvent{
-			Is: core.IntentRefused, Failure: failure(r.err),
+		return r, creation.IntentEvent{
+			Is: creation.IntentRefused, Failure: failure(r.err),
 			Full: r.err.Kind == errkind.CapacityExceeded, Elsewhere: r.err.Kind == errkind.AlreadyExists,
 		}
 	}
-	return r, core.IntentEvent{Is: core.IntentTaken}
+	return r, creation.IntentEvent{Is: creation.IntentTaken}
 }
 
 // askHere pushes a message of this node and waits for its end.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
-	core "github.com/zlnode/zlnode/internal/creation"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/store"
@@ -18,7 +18,7 @@ import (
 
 // end is how an activation ended badly. It returns the dawn of the next incarnation, for
 // the messages that compete again.
-func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
+func (a *activation) end(e *creation.ActivationEffect) (next *objectCell) {
 	n, err, present := a.node, failed(e.Failure, a.dawn.ref.ID), a.dawn
 	if a.cell != nil {
 		a.cell.gone.Store(true)
@@ -30,12 +30,12 @@ func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
 	n.routes.drop(a.dawn.ref.ID)
 	rest, again := err, false // of those behind the first
 	switch e.Return {
-	case core.ReturnAll:
+	case creation.ReturnAll:
 		err.stale, again = true, true
 		if e.Elsewhere {
 			err.Kind = errkind.AlreadyExists // which tells the sender that it is no matter of this node
 		}
-	case core.ReturnRest:
+	case creation.ReturnRest:
 		rest, again = errStoppingHere, true // if it does not have the next incarnation
 	default:
 	}
@@ -43,10 +43,10 @@ func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
 		a.inStead(func(*turn) { a.cell.over() }) // behind its callbacks, which may hang
 	}
 	n.shutOut(present, func(t *turn) {
-		if e.Return != core.ReturnAll {
+		if e.Return != creation.ReturnAll {
 			a.held.held[a.first.at].bury(n, err)
 		}
-		if e.Return != core.ReturnRest || n.stopping.Load() {
+		if e.Return != creation.ReturnRest || n.stopping.Load() {
 			n.abandon(t, present, a.held, rest, again)
 			return
 		}
@@ -63,19 +63,6 @@ func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
 func (c *objectCell) over() {
 	c.fenceTimers()
 	c.instance = nil
-}
-
-// leaveTable takes a cell out of the object table.
-func (n *Node) leaveTable(c *objectCell) {
-	c.gone.Store(true)
-	var was bool
-	n.actors.Update(c.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
-		was = present && now == c
-		return now, present && !was
-	})
-	if was {
-		n.leftTable(c)
-	}
 }
 
 // shutOut runs f in the turn of the queue, whose entrance is shut then.
@@ -95,6 +82,7 @@ func (n *Node) shutOut(c *objectCell, f func(*turn)) {
 // abandon ends a queue that is shut, in its own turn: nobody finds it from here on, and
 // what is in it is turned away.
 func (n *Node) abandon(t *turn, c *objectCell, held *hold, err *Error, again bool) {
+	c.gone.Store(true)
 	n.leaveTable(c)
 	c.become(t.claim, &turnedAway{cell: c, err: err, again: again})
 	held.unread(t.claim)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
-	core "github.com/zlnode/zlnode/internal/creation"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
@@ -21,9 +21,6 @@ import (
 // one queue, in order. The Spot's own cell, made once its row is reserved, has the same
 // queue; so does the dawn of the next incarnation, if there has to be one for what is left
 // in the queue. All of them have the queue's hold as their consumer until the Spot is open.
-
-// instanceTiming is how long the cores wait between two looks at the Store.
-var instanceTiming = core.Timing{Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, Nudge: nudgeEvery}
 
 // offer admits a message to an Instance Spot of that type; "" is any.
 func (c *objectCell) offer(typ string, s sender, o *Outgoing, deadline clock.Mono, a *arrival) *Error {
@@ -154,18 +151,6 @@ func (n *Node) withQueue(c *objectCell, box *mailbox.Mailbox[message], held *hol
 	return c
 }
 
-// replace gives c's place in the object table to its heir, unless c has lost it.
-func (n *Node) replace(c, heir *objectCell) (done bool) {
-	n.actors.Update(c.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
-		if done = present && now == c; done {
-			return heir, true
-		}
-		return now, present
-	})
-	c.gone.Store(true)
-	return done
-}
-
 // inClaim runs f in the turn of a queue that is held, behind what was queued before, and
 // returns when it has ended. It returns false without having run it if the object is over,
 // or the node.
@@ -258,23 +243,23 @@ type activation struct {
 // run returns the dawn of the next incarnation, or nil if there is to be none.
 func (a *activation) run() *objectCell {
 	defer func() { a.leave() }()
-	machine := core.NewActivation(core.ActivationCall{
+	machine := creation.NewActivation(creation.ActivationCall{
 		ID: a.dawn.ref.ID, Deadline: a.first.deadline, Self: a.node.lease,
-	}, instanceTiming)
+	}, createTiming)
 	for {
 		e, ok := machine.Effect()
-		var ev core.ActivationEvent
+		var ev creation.ActivationEvent
 		switch {
 		case !ok:
 			at, _ := machine.NextDeadline()
-			ev.Is = core.ActivationTick
+			ev.Is = creation.ActivationTick
 			if !pause(a.node.life, at.Sub(clock.Now())) {
-				ev.Is = core.ActivationStopped
+				ev.Is = creation.ActivationStopped
 			}
-		case e.Do == core.ActivationOpen:
+		case e.Do == creation.ActivationOpen:
 			a.open()
 			return nil
-		case e.Do == core.ActivationEnd:
+		case e.Do == creation.ActivationEnd:
 			return a.end(&e)
 		default:
 			ev = a.do(&e)
@@ -287,58 +272,51 @@ func (a *activation) newKey() store.OperationKey {
 	return store.OperationKey{SourceRID: a.node.cfg.RID, SourceLifecycle: a.node.lifecycle(), Op: newOpID()}
 }
 
-func (a *activation) do(e *core.ActivationEffect) (ev core.ActivationEvent) {
+func (a *activation) do(e *creation.ActivationEffect) (ev creation.ActivationEvent) {
 	n := a.node
 	switch e.Do {
-	case core.ActivationEnter:
+	case creation.ActivationEnter:
 		ev = a.enter()
-	case core.ActivationReserve:
-		ev.Is = core.ActivationReserved
+	case creation.ActivationReserve:
+		ev.Is = creation.ActivationReserved
 		ev.Change, ev.Err = n.attempt(func(ctx context.Context) (store.Change, error) {
 			return n.store.Reserve(ctx, store.Reserve{
 				Kind: store.InstanceSpot, ID: a.dawn.ref.ID, Type: a.dawn.typ.Name, Op: e.Op, First: a.first.record,
 				TargetRID: n.cfg.RID, TargetLifecycle: n.lifecycle(), Timeout: max(a.first.deadline.Sub(clock.Now()), time.Millisecond),
 			})
 		})
-	case core.ActivationStage:
-		ev.Is = core.ActivationStaged
+	case creation.ActivationStage:
+		ev.Is = creation.ActivationStaged
 		if err := a.stage(&e.Row); err != nil {
 			ev.Failure = failure(err)
 		}
-	case core.ActivationRemove:
-		ev.Is, ev.Op = core.ActivationRemoved, a.newKey()
-		ev.Change, ev.Err = n.tryFinish(e.Finish)
-	case core.ActivationFinish:
-		ev.Is, ev.Op = core.ActivationFinished, a.newKey()
+	case creation.ActivationRemove:
+		ev.Is, ev.Op = creation.ActivationRemoved, a.newKey()
+		ev.Change, ev.Err = n.tryFinish(&e.Finish)
+	case creation.ActivationFinish:
+		ev.Is, ev.Op = creation.ActivationFinished, a.newKey()
 		a.publish(&e.Finish)
-		ev.Change, ev.Err = n.tryFinish(e.Finish)
-	case core.ActivationAdvance:
-		ev.Is = core.ActivationAdvanced
+		ev.Change, ev.Err = n.tryFinish(&e.Finish)
+	case creation.ActivationAdvance:
+		ev.Is = creation.ActivationAdvanced
 		ev.Change, ev.Err = n.attempt(func(ctx context.Context) (store.Change, error) {
 			return n.store.AdvanceFirst(ctx, e.Fence, e.Op.Op, 0, true)
 		})
-	default: // ActivationConfirm
-		ev.Is, ev.Row = core.ActivationConfirmed, e.Row
+	case creation.ActivationConfirm:
+		ev.Is, ev.Row = creation.ActivationConfirmed, e.Row
 		a.cell.version = e.Row.Version
 		a.cell.epoch.Store(uint64(e.Row.Epoch))
 		if err := n.confirm(a.cell); err != nil {
 			ev.Failure = failure(err)
 		}
 		ev.Row.Version, ev.Row.Epoch = a.cell.version, store.Epoch(a.cell.epoch.Load())
+	case creation.ActivationOpen, creation.ActivationEnd: // see run
 	}
 	return ev
 }
 
-// tryFinish asks once for the end of a creation, if the lease allows it.
-func (n *Node) tryFinish(f store.Finish) (store.Change, error) {
-	if clock.Now() >= clock.Mono(n.leased.Load()) {
-		return store.Change{}, store.ErrUnavailable
-	}
-	return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, f) })
-}
-
-func (a *activation) enter() core.ActivationEvent {
-	n, ev := a.node, core.ActivationEvent{Is: core.ActivationEntered}
+func (a *activation) enter() creation.ActivationEvent {
+	n, ev := a.node, creation.ActivationEvent{Is: creation.ActivationEntered}
 	full := n.creations.enter(n.life, a.first.deadline)
 	if full != nil {
 		ev.Full, ev.Failure = full.Kind == errkind.CapacityExceeded, failure(full)

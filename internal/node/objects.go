@@ -92,40 +92,51 @@ func (n *Node) mayEnd(ctx context.Context, op string, ref *ActorRef) *Error {
 }
 
 func (n *Node) destroy(ctx context.Context, ref ActorRef) (bool, *Error) {
-	now, err := n.routes.read(ctx, opDestroy, ref.ID)
+	return n.endIncarnation(ctx, opDestroy, Target{ID: ref.ID}, ref, func(now *route) (bool, *Error) {
+		op := newOpID()
+		if n.isHere(&now.ref) {
+			return n.destroyHere(ctx, now.ref, op)
+		}
+		return n.endThere(ctx, opDestroy, &now.ref, func(corr uint64) wire.Record {
+			return &wire.ActorDestroy{Correlation: corr, Ref: wireRef(now.ref), Op: op}
+		})
+	})
+}
+
+// endIncarnation reads where the incarnation of ref is, and end ends it there. An object whose
+// owner is dead is freed. It is false for one that is gone.
+func (n *Node) endIncarnation(ctx context.Context, what string, to Target, ref ActorRef, end func(now *route) (bool, *Error)) (bool, *Error) {
+	now, err := n.routes.read(ctx, what, ref.ID)
 	switch {
 	case now == nil && err.Kind == errkind.NotFound:
 		return false, nil
 	case now == nil:
 		return false, err
-	case now.kind != store.Actor:
-		return false, errKind(opDestroy, ref.ID, now.kind)
+	case !to.fits(now.kind):
+		return false, errKind(what, ref.ID, now.kind)
 	case now.ref.ObjectGen != ref.ObjectGen:
-		return false, errIncarnation(opDestroy, ref.ID, ref.ObjectGen, now.ref.ObjectGen)
+		return false, errIncarnation(what, ref.ID, ref.ObjectGen, now.ref.ObjectGen)
 	case err != nil && now.ref != ref: // who wants it freed has to say whose it is
 		return false, err
 	case err != nil:
-		return n.free(ctx, opDestroy, ref)
+		return n.free(ctx, what, ref)
 	}
-	op := newOpID()
-	if n.isHere(&now.ref) {
-		return n.destroyHere(ctx, now.ref, op)
-	}
-	rec := wire.ActorDestroy{Ref: wireRef(now.ref), Op: op}
-	r := n.askPeer(ctx, now.ref.RID, now.ref.Lifecycle, deadlineOf(ctx), func(corr uint64) wire.Record {
-		rec.Correlation = corr
-		return &rec
-	})
+	return end(now)
+}
+
+// endThere has another node end the object that ref names.
+func (n *Node) endThere(ctx context.Context, what string, ref *ActorRef, record func(corr uint64) wire.Record) (bool, *Error) {
+	r := n.askPeer(ctx, ref.RID, ref.Lifecycle, deadlineOf(ctx), record)
 	if r.err != nil {
-		return false, r.err.of(opDestroy, ref.ID)
+		return false, r.err.of(what, ref.ID)
 	}
 	defer r.owner.Free()
-	destroyed, bad := wire.DecodeDestroyResult(r.payload)
-	if bad != nil {
-		return false, fail(errkind.ProtocolError, opDestroy, ref.ID, "node %s answered with %v", now.ref.RID, bad)
-	}
 	n.routes.drop(ref.ID)
-	return destroyed, nil
+	ended, err := wire.DecodeDestroyResult(r.payload)
+	if err != nil {
+		return false, fail(errkind.ProtocolError, what, ref.ID, "node %s answered with %v", ref.RID, err)
+	}
+	return ended, nil
 }
 
 // free removes the row of an object whose owner's lease is over by the Store's clock. That
@@ -168,19 +179,25 @@ func (n *Node) destroyHere(ctx context.Context, ref ActorRef, op store.OpID) (bo
 	case cell.ref.ObjectGen != ref.ObjectGen:
 		return false, errIncarnation(opDestroy, ref.ID, ref.ObjectGen, cell.ref.ObjectGen)
 	}
-	ended := make(chan destroyEnd, 1)
-	full := cell.control(func(t *turn) { n.destroyInTurn(t, op, func(e destroyEnd) { ended <- e }) })
+	return cell.endInTurn(ctx, opDestroy, func(t *turn, ended func(destroyEnd)) { n.destroyInTurn(t, op, ended) })
+}
+
+// endInTurn runs end in the object's turn and waits until it has called ended.
+func (c *objectCell) endInTurn(ctx context.Context, what string, end func(t *turn, ended func(destroyEnd))) (bool, *Error) {
+	over := make(chan destroyEnd, 1)
+	full := c.control(func(t *turn) { end(t, func(e destroyEnd) { over <- e }) })
 	if full != nil {
-		return false, full.of(opDestroy, ref.ID)
+		return false, full.of(what, c.ref.ID)
 	}
 	select {
-	case e := <-ended:
+	case e := <-over:
 		return e.destroyed, e.err
 	case <-ctx.Done():
-		return false, fromContext(ctx, opDestroy, ref.ID)
+		return false, fromContext(ctx, what, c.ref.ID)
 	}
 }
 
+// destroyEnd is the end of a destroy or a close.
 type destroyEnd struct {
 	destroyed bool
 	err       *Error

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -73,4 +74,42 @@ func hasRoom(d *store.Descriptor, kind store.Kind) bool {
 type choosers struct {
 	mu     sync.Mutex
 	byType map[typeKey]*chooser
+}
+
+// chooseTarget picks a node for a stable type: of those that may host it, have
+// room, and are this node or linked to it, by smooth weighted round robin.
+func (n *Node) chooseTarget(typ typeKey, refused map[string]bool) (store.Descriptor, *Error) {
+	var candidates []store.Descriptor
+	hosts, full := 0, 0
+	for _, d := range n.mesh.nodes() {
+		if !mayHost(&d, n.cfg.Mesh, typ) || refused[d.RID] {
+			continue
+		}
+		hosts++
+		switch {
+		case !hasRoom(&d, typ.kind):
+			full++
+		case d.RID == n.cfg.RID || n.links.to(d.RID, uint64(d.Lifecycle)) != nil:
+			candidates = append(candidates, d)
+		}
+	}
+	n.choosers.mu.Lock()
+	defer n.choosers.mu.Unlock()
+	c := n.choosers.byType[typ]
+	if c == nil {
+		c = &chooser{}
+		n.choosers.byType[typ] = c
+	}
+	if i := c.choose(candidates); i >= 0 {
+		return candidates[i], nil
+	}
+	delete(n.choosers.byType, typ)
+	switch {
+	case hosts == 0:
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", typ.name)
+	case full == hosts:
+		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", typ.name)
+	default:
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", typ.name)
+	}
 }

@@ -61,8 +61,8 @@ func (n *Node) dropFreed(epoch store.Epoch) bool {
 	})
 }
 
-// eachObject calls f for the objects with a row that are wanted, a few at once, and returns when all
-// calls have ended. It reports whether none was left out, because ctx ended, and all
+// eachObject calls f for the objects with a row that are wanted, a few at once, and returns
+// when all calls have ended. It reports whether none was left out, because ctx ended, and all
 // returned true.
 func (n *Node) eachObject(ctx context.Context, wanted, f func(*objectCell) bool) bool {
 	var failed atomic.Bool

@@ -45,8 +45,8 @@ func (r *routes) cached(id string, now clock.Mono) *route {
 	return nil
 }
 
-// read asks the Store. The error is NotFound for an object that is not Ready
-// and Unavailable for one whose owner is dead (FO-10), whose route comes with it. Callers that ask at once
+// read asks the Store. The error is NotFound for an object that is not Ready and Unavailable
+// for one whose owner is dead (FO-10), whose route comes with it. Callers that ask at once
 // share one read, each with its own deadline.
 func (r *routes) read(ctx context.Context, op, id string) (*route, *Error) {
 	if r.node.store == nil {
