@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -194,8 +195,13 @@ func TestWhatComesDuringAnActivationWaitsBehindTheFirstMessage(t *testing.T) {
 		if err != nil || !found || row.State != store.Creating || row.Create.Op.SourceRID != "a" {
 			t.Fatalf("the row is %+v, %v %v; want one that a reserved for itself", row, found, err)
 		}
-		if f, kept, err := st.ReadFirst(w.ctx, "x", row.ObjectGen); err != nil || !kept || len(f.Message) == 0 {
-			t.Errorf("the first message is not stored: %v %v", kept, err)
+		f, kept, err := st.ReadFirst(w.ctx, "x", row.ObjectGen)
+		if err != nil || !kept {
+			t.Fatalf("the first message is not stored: %v %v", kept, err)
+		}
+		record, err := wire.Decode(f.Message)
+		if m, ok := record.(*wire.InstanceMessage); err != nil || !ok || string(m.Name) != "step" || string(m.Payload) != "0" {
+			t.Errorf("stored is %+v, %v", record, err)
 		}
 		// Of one sender, who waits for none of them: in the order of acceptance.
 		for i := range 5 {
@@ -356,7 +362,6 @@ func TestAnInstanceMessageGoesByWhatIsThere(t *testing.T) {
 }
 
 // S05: nodes that are full are passed over, within one call.
-// req: FO-01
 func TestAFullNodeIsFollowedByAnother(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
