@@ -272,7 +272,6 @@ func TestAnswersThatAreLostDuringAnActivationAreAskedForAgain(t *testing.T) {
 
 // A reservation that its process took for refused and that was applied late is never
 // continued: its message went elsewhere. The next message ends it and has its own spot.
-// req: CR-04
 func TestAReservationForASpotThatNobodyRunsIsEnded(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
