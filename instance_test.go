@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -19,6 +20,7 @@ import (
 type quests struct {
 	made       atomic.Int64 // runs of the factory
 	factory    func(*zlnode.SpotContext) error
+	hold       chan struct{} // "hold" waits for it
 	initialize func(*zlnode.SpotCall) error
 	closing    func(*zlnode.SpotCall)
 
@@ -85,6 +87,10 @@ func (q *quests) app() *zlnode.App {
 	zlnode.OnSpotSend(t, "step", func(c *zlnode.SpotCall, s *quest, n int) error {
 		_, err := step(c, s, n)
 		return err
+	})
+	zlnode.OnSpotRequest(t, "hold", func(c *zlnode.SpotCall, s *quest, n int) (questState, error) {
+		<-q.hold
+		return step(c, s, n)
 	})
 	zlnode.OnSpotRequest(t, "end", func(c *zlnode.SpotCall, s *quest, n int) (questState, error) {
 		if closes, err := c.Close(); !closes || err != nil {
@@ -194,8 +200,13 @@ func TestWhatComesDuringAnActivationWaitsBehindTheFirstMessage(t *testing.T) {
 		if err != nil || !found || row.State != store.Creating || row.Create.Op.SourceRID != "a" {
 			t.Fatalf("the row is %+v, %v %v; want one that a reserved for itself", row, found, err)
 		}
-		if f, kept, err := st.ReadFirst(w.ctx, "x", row.ObjectGen); err != nil || !kept || len(f.Message) == 0 {
-			t.Errorf("the first message is not stored: %v %v", kept, err)
+		f, kept, err := st.ReadFirst(w.ctx, "x", row.ObjectGen)
+		if err != nil || !kept {
+			t.Fatalf("the first message is not stored: %v %v", kept, err)
+		}
+		record, err := wire.Decode(f.Message)
+		if m, ok := record.(*wire.InstanceMessage); err != nil || !ok || string(m.Name) != "step" || string(m.Payload) != "0" {
+			t.Errorf("stored is %+v, %v", record, err)
 		}
 		// Of one sender, who waits for none of them: in the order of acceptance.
 		for i := range 5 {
@@ -222,6 +233,45 @@ func TestWhatComesDuringAnActivationWaitsBehindTheFirstMessage(t *testing.T) {
 		row, _, err = st.Read(w.ctx, "x")
 		if _, kept, _ := st.ReadFirst(w.ctx, "x", row.ObjectGen); err != nil || kept || row.FirstPending {
 			t.Errorf("the message is back and still kept: %v %v", row.FirstPending, err)
+		}
+	})
+}
+
+// A send that waits for the spot is done when the spot's queue has it, whatever runs before.
+func TestASendIsDoneOnceTheSpotIsOpen(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		entered, open := make(chan struct{}, 1), make(chan struct{})
+		q := quests{hold: make(chan struct{}), factory: func(*zlnode.SpotContext) error {
+			entered <- struct{}{}
+			<-open
+			return nil
+		}}
+		w.server("a", q.app())
+		c := w.client("c", 1, zlnode.NewApp())
+		first, sent := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := zlnode.Request[questState](w.ctx, c.Instance("x", "quest"), "hold", 1)
+			first <- err
+		}()
+		receive(t, entered)
+		go func() { sent <- zlnode.Send(w.ctx, c.Instance("x", "quest"), "step", 2) }()
+		<-time.After(50 * time.Millisecond) // most likely it waits behind the first by then
+		if len(sent) > 0 {
+			t.Error("a send was done before the spot was")
+		}
+		close(open)
+		if err := receive(t, sent); err != nil {
+			t.Error(err)
+		}
+		if len(first) > 0 {
+			t.Error("the first message had ended")
+		}
+		close(q.hold)
+		if err := receive(t, first); err != nil {
+			t.Error(err)
+		}
+		if s, err := step(w.ctx, c, "x", 3); err != nil || !slices.Equal(s.Seen, []int{1, 2, 3}) {
+			t.Errorf("%+v %v", s, err)
 		}
 	})
 }
@@ -356,7 +406,6 @@ func TestAnInstanceMessageGoesByWhatIsThere(t *testing.T) {
 }
 
 // S05: nodes that are full are passed over, within one call.
-// req: FO-01
 func TestAFullNodeIsFollowedByAnother(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests

@@ -32,6 +32,8 @@ var scriptTiming = Timing{Wait: 10 * time.Millisecond, WaitMax: 40 * time.Millis
 //	staged [fail=kind] | confirmed [version=n] [epoch=n] [fail=kind] | stopped | tick
 //
 // All take at=d; the time stands still otherwise.
+//
+// req: FO-01 FO-12
 func TestInstanceScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/instance", func(t *testing.T, path string) {
 		s := &instanceScript{t: t}
