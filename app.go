@@ -30,6 +30,14 @@ type ActorType[A any] struct {
 // Name returns the stable type.
 func (t *ActorType[A]) Name() string { return t.t.Name }
 
+// made is what a factory returned, which must be something.
+func made[T any](value *T, err error) (any, error) {
+	if err == nil && value == nil {
+		return nil, Errorf(InternalFailure, "the factory returned neither a value nor an error")
+	}
+	return value, err
+}
+
 // DefineActor registers an Actor type. The stable type, 1–64 of A-Z a-z 0-9 . _ -,
 // is the name under which all nodes know it. factory makes the value of a new
 // Actor, never nil without an error. It runs at most once for an incarnation, but a creation
@@ -39,7 +47,7 @@ func DefineActor[A any](app *App, stableType string, factory func(*ActorContext)
 	checkPolicy(app, "actor type", stableType, policy)
 	var inner func(*node.ObjectContext) (any, error)
 	if factory != nil {
-		inner = func(c *node.ObjectContext) (any, error) { return factory(actorContext(c)) }
+		inner = func(c *node.ObjectContext) (any, error) { return made(factory(actorContext(c))) }
 	}
 	return &ActorType[A]{app.app, app.app.AddActor(stableType, inner)}
 }

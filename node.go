@@ -2,6 +2,7 @@ package zlnode
 
 import (
 	"context"
+	"fmt"
 	"net"
 
 	"github.com/zlnode/zlnode/internal/node"
@@ -102,6 +103,20 @@ const (
 	OutcomeExisting = Outcome(node.OutcomeExisting) // GetOrCreateActor or GetOrCreateSpot found it
 	OutcomeRejected = Outcome(node.OutcomeRejected) // OnCreateActor or OnCreate refused it
 )
+
+// String returns the outcome's name.
+func (o Outcome) String() string {
+	switch o {
+	case OutcomeCreated:
+		return "Created"
+	case OutcomeExisting:
+		return "Existing"
+	case OutcomeRejected:
+		return "Rejected"
+	default:
+		return fmt.Sprintf("Outcome(%d)", uint8(o))
+	}
+}
 
 // Creation is the end of a creation without error.
 type Creation struct {

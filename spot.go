@@ -1,6 +1,8 @@
 package zlnode
 
 import (
+	"reflect"
+
 	"math"
 
 	"github.com/zlnode/zlnode/internal/node"
@@ -133,7 +135,24 @@ func spotFactory[S any](factory func(*SpotContext) (*S, error)) func(*node.Objec
 	if factory == nil {
 		return nil
 	}
-	return func(c *node.ObjectContext) (any, error) { return factory(spotContext(c)) }
+	return func(c *node.ObjectContext) (any, error) { return made(factory(spotContext(c))) }
+}
+
+// checkCallbacks reports methods that have the name of a callback and not its signature,
+// which nobody would call.
+func checkCallbacks(app *App, stableType string, value any) {
+	_, configures := value.(Configurer)
+	_, admits := value.(Admitter)
+	_, initializes := value.(Initializer)
+	_, observes := value.(DisconnectObserver)
+	_, closes := value.(Closer)
+	for name, is := range map[string]bool{
+		"Configure": configures, "OnCreate": admits, "OnInitialize": initializes, "OnDisconnectActor": observes, "OnClosing": closes,
+	} {
+		if _, has := reflect.TypeOf(value).MethodByName(name); has && !is {
+			app.app.Fail("spot type %q: its method %s has not the signature of the callback of that name, so nobody would call it", stableType, name)
+		}
+	}
 }
 
 // spotType registers the callbacks that *S implements.
@@ -142,6 +161,7 @@ func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotT
 		o(app.app, t)
 	}
 	var value any = (*S)(nil)
+	checkCallbacks(app, t.Name, value)
 	if _, ok := value.(Configurer); ok {
 		t.Configure = func(c *node.Call, s any) error { return s.(Configurer).Configure(spotCall(c)) }
 	}

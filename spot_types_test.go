@@ -3,6 +3,7 @@ package zlnode_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zlnode/zlnode"
@@ -48,4 +49,40 @@ func TestALimitOfSpotsThatIsNoneFailsTheStart(t *testing.T) {
 		_, err = zlnode.Start(t.Context(), zlnode.Config{MaxSpots: spots}, zlnode.NewApp())
 		wantKind(t, err, zlnode.InvalidOperation)
 	}
+}
+
+// wrongSpot has callbacks that nobody would call.
+type wrongSpot struct{}
+
+func (*wrongSpot) OnCreate(*zlnode.SpotCall) error          { return nil }
+func (*wrongSpot) OnClosing(*zlnode.SpotCall, string) error { return nil }
+func (*wrongSpot) OnInitialize(*zlnode.SpotCall) error      { return nil }
+
+func TestCallbacksOfAnotherSignatureAreMistakesOfTheRegistration(t *testing.T) {
+	app := zlnode.NewApp()
+	zlnode.DefineUserSpot(app, "wrong", func(*zlnode.SpotContext) (*wrongSpot, error) { return &wrongSpot{}, nil }, zlnode.PerActor, zlnode.DisableRelocation)
+	_, err := zlnode.Start(t.Context(), zlnode.Config{RID: "a"}, app)
+	wantKind(t, err, zlnode.InvalidOperation)
+	for name, wrong := range map[string]bool{"OnCreate": true, "OnClosing": true, "OnInitialize": false, "Configure": false} {
+		if told := strings.Contains(err.Error(), "its method "+name+" "); told != wrong {
+			t.Errorf("%s is told: %v, want %v: %v", name, told, wrong, err)
+		}
+	}
+}
+
+// A factory that returns nothing makes no object.
+func TestAFactoryWithoutAValueFails(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		app := zlnode.NewApp()
+		zlnode.DefineActor(app, "empty", func(*zlnode.ActorContext) (*struct{}, error) { return nil, nil }, zlnode.DisableRelocation)
+		zlnode.DefineUserSpot(app, "bare", func(*zlnode.SpotContext) (*struct{}, error) { return nil, nil }, zlnode.PerActor, zlnode.DisableRelocation)
+		n := w.server("s", app)
+		_, err := n.CreateActor(w.ctx, zlnode.CreateActor{ID: "a", Type: "empty"})
+		wantKind(t, err, zlnode.InternalFailure)
+		_, err = n.CreateSpot(w.ctx, zlnode.CreateSpot{ID: "b", Type: "bare"})
+		wantKind(t, err, zlnode.InternalFailure)
+		if st := n.Stats(); st.FailedCallbacks != 2 {
+			t.Errorf("%d failures are counted, want 2", st.FailedCallbacks)
+		}
+	})
 }

@@ -74,6 +74,22 @@ const (
 	IdleEvicted
 )
 
+// String returns the reason's name.
+func (r ClosingReason) String() string {
+	switch r {
+	case ExplicitClose:
+		return "ExplicitClose"
+	case HostShutdown:
+		return "HostShutdown"
+	case RelocationOut:
+		return "RelocationOut"
+	case IdleEvicted:
+		return "IdleEvicted"
+	default:
+		return fmt.Sprintf("ClosingReason(%d)", uint8(r))
+	}
+}
+
 // Reply is encoded data with its codec number.
 type Reply struct {
 	Codec   uint8

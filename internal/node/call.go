@@ -211,15 +211,32 @@ func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadli
 	c := a.begin(claim, &noMessage, deadline)
 	defer c.over() // also if it ends its goroutine
 	err := guard(a.node, "object", a.ref.ID, func() error { return f(c) })
-	if err != nil {
-		a.node.counters.failedCallbacks.Add(1)
-		a.node.log.Warn().Str("object", clip(a.ref.ID)).Str("callback", clip(what)).Str("error", clip(err.Error())).
-			Msg("a callback failed")
-	}
+	a.failed(what, err)
 	a.told(what, err)
 	if err == nil {
 		activate(c.joins.raise())
 	}
+	return err
+}
+
+// failed logs and counts what application code did not do, if err is not nil.
+func (a *objectCell) failed(what string, err *Error) {
+	if err == nil {
+		return
+	}
+	a.node.counters.failedCallbacks.Add(1)
+	a.node.log.Warn().Str("object", clip(a.ref.ID)).Str("callback", clip(what)).Str("error", clip(err.Error())).
+		Msg("a callback failed")
+}
+
+// make makes the object's value. A failure is logged, as who asked for the object may be
+// told no more than its kind.
+func (a *objectCell) make() *Error {
+	err := guard(a.node, "object", a.ref.ID, func() (e error) {
+		a.instance, e = a.typ.Factory(&a.context)
+		return e
+	})
+	a.failed("factory", err)
 	return err
 }
 

@@ -262,16 +262,17 @@ func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 func (n *Node) decide(ctx context.Context, cell *objectCell, request []byte) creation.TargetEvent {
 	staged := creation.TargetEvent{Is: creation.TargetStaged}
 	var a Admission
-	err := guard(n, "creation", cell.ref.ID, func() (e error) {
-		cell.instance, e = cell.typ.Factory(&cell.context)
-		if e != nil || cell.typ.Kind != store.Actor || n.app.Entry.OnCreateActor == nil {
-			return e
-		}
-		a, e = n.app.Entry.OnCreateActor(&CreateCall{Context: ctx, Actor: &cell.context, Instance: cell.instance, Request: request})
-		return e
-	})
-	if err == nil && cell.typ.Kind != store.Actor {
+	err := cell.make()
+	switch {
+	case err != nil:
+	case cell.typ.Kind != store.Actor:
 		a, err = cell.open(n.life, cell.step, deadlineOf(ctx), request)
+	case n.app.Entry.OnCreateActor != nil:
+		err = guard(n, "creation", cell.ref.ID, func() (e error) {
+			a, e = n.app.Entry.OnCreateActor(&CreateCall{Context: ctx, Actor: &cell.context, Instance: cell.instance, Request: request})
+			return e
+		})
+		cell.failed("OnCreateActor", err)
 	}
 	if err == nil && len(a.Reply) > replyBytesMax {
 		err = fail(errkind.CapacityExceeded, opCreate, cell.ref.ID, "its reply of %d bytes is over the limit of %d", len(a.Reply), replyBytesMax)

@@ -34,10 +34,7 @@ func (n *Node) openEntry(ctx context.Context) error {
 func (n *Node) openSpot(ctx context.Context, typ *ObjectType, ref ActorRef) (*objectCell, *Error) {
 	held := &hold{}
 	c := n.newCell(typ, ref, 0, held)
-	err := guard(n, "spot", ref.ID, func() (e error) {
-		c.instance, e = typ.Factory(&c.context)
-		return e
-	})
+	err := c.make()
 	var a Admission
 	if err == nil {
 		a, err = c.open(ctx, c.step, deadlineOf(ctx), nil)

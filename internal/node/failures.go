@@ -50,11 +50,11 @@ func errNoStore(op, id string) *Error {
 }
 
 func errOwnerDead(op, id, rid string) *Error {
-	return fail(errkind.Unavailable, op, id, "its owner, node %s, holds no valid lease; nobody takes the actor over", rid)
+	return fail(errkind.Unavailable, op, id, "its owner, node %s, holds no valid lease, and nobody takes the object over; DestroyActor or CloseSpot with its exact ref frees the id", rid)
 }
 
 func errNoLink(op, id, rid string) *Error {
-	return fail(errkind.Unavailable, op, id, "node %s is not linked", rid)
+	return fail(errkind.Unavailable, op, id, "node %s is not linked; if it is dead, its ids can be freed once its lease is over", rid)
 }
 
 func errIncarnation(op, id string, asked, is uint64) *Error {

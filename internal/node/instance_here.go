@@ -349,10 +349,7 @@ func (a *activation) stage(row *store.Authority) *Error {
 	started := n.tasks.Go(func() {
 		err := errTurnEnded // if the factory ends its goroutine
 		defer func() { made <- err }()
-		err = guard(n, "spot", c.ref.ID, func() (e error) {
-			c.instance, e = c.typ.Factory(&c.context)
-			return e
-		})
+		err = c.make()
 	})
 	err := errStopping
 	if started {

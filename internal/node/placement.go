@@ -106,7 +106,7 @@ func (n *Node) chooseTarget(typ typeKey, refused map[string]bool) (store.Descrip
 	delete(n.choosers.byType, typ)
 	switch {
 	case hosts == 0:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts type %q", typ.name)
+		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts a type %q of kind %v", typ.name, typ.kind)
 	case full == hosts:
 		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", typ.name)
 	default:

@@ -122,7 +122,7 @@ func parseURL(raw string) (server, error) {
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err
 		}
-		return server{}, fmt.Errorf("%w: Redis URL: %w", store.ErrInvalid, err)
+		return server{}, fmt.Errorf("%w: Redis URL: %w; write redis://user:password@host:port/db, or rediss:// for TLS", store.ErrInvalid, err)
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
