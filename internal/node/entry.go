@@ -100,9 +100,9 @@ func bound(f func(*Call, any) error, c *objectCell) func(*Call) error {
 	return func(call *Call) error { return f(call, c.instance) }
 }
 
-// closeSpot runs a Spot's OnClosing, when all accepted work is over (CL-02). One that has
-// no row to be removed refuses what comes later.
-func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReason) error {
+// closeSpot runs OnClosing of a Spot whose node stops, when all accepted work is over
+// (CL-02). One that has no row to be removed refuses what comes later.
+func (n *Node) closeSpot(ctx context.Context, c *objectCell) error {
 	if !c.stored {
 		defer n.drop(c, errStopping)
 	}
@@ -110,7 +110,7 @@ func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReaso
 		return nil
 	}
 	// Behind all that was accepted.
-	err := c.await(ctx, c.whenCalm, "OnClosing", func(t *turn) *Error { return c.lastCall(t, reason, deadlineOf(ctx)) })
+	err := c.await(ctx, c.whenCalm, "OnClosing", func(t *turn) *Error { return c.lastCall(t, HostShutdown, deadlineOf(ctx)) })
 	if err != nil && err != errGone { // somebody else has closed it meanwhile
 		return err.of("close", c.ref.ID)
 	}
@@ -156,12 +156,12 @@ func (n *Node) closeSpots(ctx context.Context) error {
 	var errs []error
 	n.actors.Range(func(_ string, c *objectCell) bool {
 		if c.typ.Kind != store.Actor && !c.dawn {
-			errs = append(errs, n.closeSpot(ctx, c, HostShutdown))
+			errs = append(errs, n.closeSpot(ctx, c))
 		}
 		return true
 	})
 	if n.entry != nil {
-		errs = append(errs, n.closeSpot(ctx, n.entry, HostShutdown))
+		errs = append(errs, n.closeSpot(ctx, n.entry))
 	}
 	return errors.Join(errs...)
 }
