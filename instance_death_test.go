@@ -263,13 +263,13 @@ func TestAnswersThatAreLostDuringAnActivationAreAskedForAgain(t *testing.T) {
 					t.Errorf("in the end: %+v %v", s, err)
 				}
 				count := 0
-				for _, h := range q.list(&q.handled) {
+				for _, h := range q.handled() {
 					if strings.HasSuffix(h, ":1") {
 						count++
 					}
 				}
 				if count != 1 {
-					t.Errorf("the first message ran %d times: %v", count, q.list(&q.handled))
+					t.Errorf("the first message ran %d times: %v", count, q.handled())
 				}
 			})
 		})

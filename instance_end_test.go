@@ -41,12 +41,12 @@ func TestWhatRacesWithACloseIsHandledOnceAndInOrder(t *testing.T) {
 		}
 		wg.Wait()
 		want := 2*count + ends
-		for len(q.list(&q.handled)) < want {
+		for len(q.handled()) < want {
 			if w.ctx.Err() != nil {
-				t.Fatalf("%d of %d messages were handled; dropped %d and %d", len(q.list(&q.handled)), want, a.Stats().Dropped, c.Stats().Dropped)
+				t.Fatalf("%d of %d messages were handled; dropped %d and %d", len(q.handled()), want, a.Stats().Dropped, c.Stats().Dropped)
 			}
 		}
-		handled := q.list(&q.handled)
+		handled := q.handled()
 		if len(handled) != want {
 			t.Errorf("%d messages were handled, %d sent", len(handled), want)
 		}
@@ -68,10 +68,10 @@ func TestWhatRacesWithACloseIsHandledOnceAndInOrder(t *testing.T) {
 			}
 			next[k/10_000]++
 		}
-		for len(q.list(&q.closed)) < int(q.made.Load()) && w.ctx.Err() == nil {
+		for len(q.closed()) < int(q.made.Load()) && w.ctx.Err() == nil {
 			w.idle()
 		}
-		if closed := q.list(&q.closed); len(closed) < 2 || closed[0] != fmt.Sprintf("1:%d", zlnode.ExplicitClose) {
+		if closed := q.closed(); len(closed) < 2 || closed[0] != fmt.Sprintf("1:%d", zlnode.ExplicitClose) {
 			t.Errorf("closed %v, want each of several spots, explicitly", closed)
 		}
 	})
@@ -111,7 +111,7 @@ func TestAnInstanceSpotClosesItselfFromAHandlerOrATimer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if closed := q.list(&q.closed); !slices.Equal(closed[i:], []string{fmt.Sprintf("%d:%d", i+1, zlnode.ExplicitClose)}) {
+			if closed := q.closed(); !slices.Equal(closed[i:], []string{fmt.Sprintf("%d:%d", i+1, zlnode.ExplicitClose)}) {
 				t.Errorf("closed: %v", closed)
 			}
 		}
@@ -155,7 +155,7 @@ func TestAnInstanceSpotThatNobodyUsesIsEvicted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if closed := q.list(&q.closed); !slices.Equal(closed, []string{fmt.Sprintf("2:%d", zlnode.IdleEvicted)}) {
+		if closed := q.closed(); !slices.Equal(closed, []string{fmt.Sprintf("2:%d", zlnode.IdleEvicted)}) {
 			t.Errorf("closed %v", closed)
 		}
 		if s, err := step(w.ctx, c, "idle", 2); err != nil || !slices.Equal(s.Seen, []int{2}) {
@@ -165,7 +165,7 @@ func TestAnInstanceSpotThatNobodyUsesIsEvicted(t *testing.T) {
 			t.Errorf("the spot with a timer is gone: %v %v", found, err)
 		}
 		// Senders that are just slow enough race with the eviction again and again.
-		handled := len(q.list(&q.handled))
+		handled := len(q.handled())
 		var wg sync.WaitGroup
 		const count = 12
 		for i := range 4 {
@@ -180,9 +180,9 @@ func TestAnInstanceSpotThatNobodyUsesIsEvicted(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		for len(q.list(&q.handled)) < handled+4*count {
+		for len(q.handled()) < handled+4*count {
 			if w.ctx.Err() != nil {
-				t.Fatalf("%d of %d were handled", len(q.list(&q.handled))-handled, 4*count)
+				t.Fatalf("%d of %d were handled", len(q.handled())-handled, 4*count)
 			}
 			w.idle()
 		}
@@ -214,10 +214,10 @@ func TestAShutdownClosesInstanceSpots(t *testing.T) {
 		if err := a.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		if handled := q.list(&q.handled); len(handled) != 20 {
+		if handled := q.handled(); len(handled) != 20 {
 			t.Errorf("handled %v", handled)
 		}
-		if closed := q.list(&q.closed); !slices.Equal(closed, []string{fmt.Sprintf("1:%d", zlnode.HostShutdown)}) {
+		if closed := q.closed(); !slices.Equal(closed, []string{fmt.Sprintf("1:%d", zlnode.HostShutdown)}) {
 			t.Errorf("closed %v", closed)
 		}
 		if _, found, err := w.location().Read(w.ctx, "x"); err != nil || found {

@@ -23,10 +23,7 @@ type quests struct {
 	hold       chan struct{} // "hold" waits for it
 	initialize func(*zlnode.SpotCall) error
 	closing    func(*zlnode.SpotCall)
-
-	mu      sync.Mutex
-	handled []string // "<number of the spot>:<packet>" in order
-	closed  []string // "<number of the spot>:<reason>"
+	notes      journal // "handled <number of the spot>:<packet>" and "closed <number>:<reason>"
 }
 
 type quest struct {
@@ -43,24 +40,15 @@ func (q *quest) OnInitialize(c *zlnode.SpotCall) error {
 }
 
 func (q *quest) OnClosing(c *zlnode.SpotCall, reason zlnode.ClosingReason) error {
-	q.all.note(&q.all.closed, "%d:%d", q.number, reason)
+	q.all.notes.add("closed %d:%d", q.number, reason)
 	if q.all.closing != nil {
 		q.all.closing(c)
 	}
 	return nil
 }
 
-func (q *quests) note(list *[]string, format string, args ...any) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	*list = append(*list, fmt.Sprintf(format, args...))
-}
-
-func (q *quests) list(list *[]string) []string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return slices.Clone(*list)
-}
+func (q *quests) handled() []string { return q.notes.of("handled") }
+func (q *quests) closed() []string  { return q.notes.of("closed") }
 
 // questState is what a quest tells of itself.
 type questState struct {
@@ -80,7 +68,7 @@ func (q *quests) app() *zlnode.App {
 	}, zlnode.DisableRelocation)
 	step := func(c *zlnode.SpotCall, s *quest, n int) (questState, error) {
 		s.seen = append(s.seen, n)
-		q.note(&q.handled, "%d:%d", s.number, n)
+		q.notes.add("handled %d:%d", s.number, n)
 		return questState{s.number, c.Node().RID(), slices.Clone(s.seen)}, nil
 	}
 	zlnode.OnSpotRequest(t, "step", step)
@@ -219,7 +207,7 @@ func TestWhatComesDuringAnActivationWaitsBehindTheFirstMessage(t *testing.T) {
 		_, err = step(short, c, "x", 66) // its own deadline; the others wait on
 		wantKind(t, err, zlnode.DeadlineExceeded)
 		<-time.After(100 * time.Millisecond) // it is over at its node, too, where it began to count later
-		if handled := q.list(&q.handled); len(handled) != 0 {
+		if handled := q.handled(); len(handled) != 0 {
 			t.Errorf("handled before the spot was: %v", handled)
 		}
 		close(open)

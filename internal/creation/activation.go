@@ -299,7 +299,7 @@ func (a *Activation) reserved(now clock.Mono, e *ActivationEvent) {
 		a.end(ReturnAll, &Failure{Kind: errkind.CapacityExceeded, Text: "the node has no room for a spot of the type"})
 		a.effect.Full = true
 	case store.TargetUnavailable, store.TargetIncompatible:
-		a.end(ReturnAll, unfit())
+		a.end(ReturnAll, &Failure{Kind: errkind.Unavailable, Text: "the Store does not let the node have a spot of the type now"})
 	case store.Recovering:
 		a.sleep(activationHeld, min(now.Add(a.timing.WaitMax), a.call.Deadline))
 	case store.Exhausted:
@@ -307,10 +307,6 @@ func (a *Activation) reserved(now clock.Mono, e *ActivationEvent) {
 	default:
 		a.end(ReturnNone, &Failure{Kind: errkind.InternalFailure, Text: fmt.Sprintf("the Store refused the reservation for reason %d", c.Reason)})
 	}
-}
-
-func unfit() *Failure {
-	return &Failure{Kind: errkind.Unavailable, Text: "the Store does not let the node have a spot of the type now"}
 }
 
 func exhausted() *Failure {

@@ -25,7 +25,6 @@ type spotClose struct {
 	ref      ActorRef
 	version  store.Version // of the row that the caller read
 	op       store.OpID
-	reason   ClosingReason
 	deadline clock.Mono // also of OnClosing
 }
 
@@ -64,7 +63,7 @@ func (n *Node) tryClose(ctx context.Context, ref ActorRef) (bool, *Error) {
 		if now.kind == store.InstanceSpot {
 			return false, errOwnClose
 		}
-		k := spotClose{ref: now.ref, version: now.version, op: newOpID(), reason: ExplicitClose, deadline: deadlineOf(ctx)}
+		k := spotClose{ref: now.ref, version: now.version, op: newOpID(), deadline: deadlineOf(ctx)}
 		if n.isHere(&now.ref) {
 			return n.closeHere(ctx, k)
 		}
@@ -150,7 +149,7 @@ func (n *Node) closeInTurn(t *turn, k spotClose, ended func(destroyEnd)) {
 			ended(destroyEnd{err: err})
 			return
 		}
-		_ = cell.lastCall(t, k.reason, k.deadline) // if it fails, that is logged and counted, and the Spot ends
+		_ = cell.lastCall(t, ExplicitClose, k.deadline) // if it fails, that is logged and counted, and the Spot ends
 		started := n.tasks.Go(func() {
 			end := n.endSpot(cell, held, k.op)
 			n.routes.drop(cell.ref.ID)
@@ -235,7 +234,7 @@ func (c *Call) Close() (bool, error) {
 		}
 		return true, nil
 	}
-	k := spotClose{ref: cell.ref, op: newOpID(), reason: ExplicitClose, deadline: clock.Now().Add(n.cfg.CreateTimeout)}
+	k := spotClose{ref: cell.ref, op: newOpID(), deadline: clock.Now().Add(n.cfg.CreateTimeout)}
 	full := cell.control(func(t *turn) {
 		n.closeInTurn(t, k, func(e destroyEnd) {
 			if e.err != nil {

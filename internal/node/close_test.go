@@ -42,7 +42,7 @@ func (w *closer) close(deadline clock.Mono) <-chan destroyEnd {
 	w.Helper()
 	turned, ended := make(chan struct{}), make(chan destroyEnd, 1)
 	w.spot.ended(func(t *turn) {
-		w.node.closeInTurn(t, spotClose{ref: w.spot.ref, op: newOpID(), reason: ExplicitClose, deadline: deadline}, func(e destroyEnd) { ended <- e })
+		w.node.closeInTurn(t, spotClose{ref: w.spot.ref, op: newOpID(), deadline: deadline}, func(e destroyEnd) { ended <- e })
 		close(turned)
 	})
 	await(w.T, "the close's turn", turned)

@@ -97,8 +97,8 @@ func bound(f func(*Call, any) error, c *objectCell) func(*Call) error {
 	return func(call *Call) error { return f(call, c.instance) }
 }
 
-// closeSpot runs the OnClosing of a Spot whose node stops, when all accepted work is over (CL-02). One that has
-// no row to be removed refuses what comes later.
+// closeSpot runs OnClosing of a Spot whose node stops, when all accepted work is over
+// (CL-02). One that has no row to be removed refuses what comes later.
 func (n *Node) closeSpot(ctx context.Context, c *objectCell) error {
 	if !c.stored {
 		defer n.drop(c, errStopping)

@@ -52,10 +52,7 @@ func (n *Node) sendInstance(ctx context.Context, to *Target, o *Outgoing) *Error
 	} else if r, l := n.instanceRoute(to); l != nil {
 		return l.send(ctx, n.encodeInstance(to, r, o, 0, false, 0))
 	}
-	deadline := clock.Now().Add(n.cfg.CreateTimeout)
-	if at, ok := ctx.Deadline(); ok {
-		deadline = min(deadline, clock.At(at))
-	}
+	deadline := min(clock.Now().Add(n.cfg.CreateTimeout), deadlineOf(ctx))
 	r := n.intend(ctx, to, o, deadline, false)
 	r.owner.Free()
 	return r.err

@@ -262,8 +262,7 @@ func (l *linkConn) destroy(d *wire.ActorDestroy) {
 // closeSpot closes a User Spot of this node for the peer.
 func (l *linkConn) closeSpot(c *wire.UserSpotClose) {
 	k := spotClose{
-		ref: refFromWire(&c.Ref), version: store.Version(c.StoreVersion), op: c.Op, reason: ExplicitClose,
-		deadline: deadlineAfter(c.DeadlineMS),
+		ref: refFromWire(&c.Ref), version: store.Version(c.StoreVersion), op: c.Op, deadline: deadlineAfter(c.DeadlineMS),
 	}
 	l.endObject(c.Correlation, k.deadline, func(ctx context.Context) (bool, *Error) { return l.node.closeHere(ctx, k) })
 }

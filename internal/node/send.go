@@ -135,10 +135,7 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 			return Incoming{}, errJoinFirst.of(opRequest, to.ID)
 		}
 	}
-	deadline := clock.Now().Add(n.cfg.RequestTimeout)
-	if at, ok := ctx.Deadline(); ok {
-		deadline = min(deadline, clock.At(at))
-	}
+	deadline := min(clock.Now().Add(n.cfg.RequestTimeout), deadlineOf(ctx))
 	var r result
 	if ctx.Value(yieldKey{}) == nil {
 		r = n.requestTo(ctx, to, o, deadline)
