@@ -1,6 +1,7 @@
 package zlnode_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -449,6 +450,36 @@ func TestAFirstMessageHasRoomForItsRecord(t *testing.T) {
 		}
 		if _, err := addr.RequestRaw(w.ctx, "step", payload); zlnode.KindOf(err) == zlnode.InvalidOperation {
 			t.Errorf("to a spot that is there: %v", err)
+		}
+	})
+}
+
+// What is accepted behind a first message that cannot be stored has a spot all the same.
+// req: CR-18
+func TestAFirstMessageThatIsTooLargeFailsAlone(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		closing, open := make(chan struct{}, 10), make(chan struct{})
+		q := quests{closing: func(*zlnode.SpotCall) { closing <- struct{}{}; <-open }}
+		a := w.server("a", q.app())
+		if _, err := zlnode.Request[questState](w.ctx, a.Instance("x", "quest"), "end", 1); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, closing)
+		large := append([]byte("1"), bytes.Repeat([]byte(" "), 1<<20-1)...)
+		if err := a.Instance("x", "quest").SendRaw(w.ctx, "step", large); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			if err := zlnode.Send(w.ctx, a.Instance("x", "quest"), "step", 2+i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(open)
+		if s, err := step(w.ctx, a, "x", 5); err != nil || !slices.Equal(s.Seen, []int{2, 3, 4, 5}) {
+			t.Errorf("the spot after it: %+v %v", s, err)
+		}
+		if n := a.Stats().Dropped; n != 1 {
+			t.Errorf("%d messages were dropped, want the large one", n)
 		}
 	})
 }
