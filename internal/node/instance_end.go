@@ -39,8 +39,13 @@ func (a *activation) end(e *core.ActivationEffect) (next *objectCell) {
 		rest, again = errStoppingHere, true // if it does not have the next incarnation
 	default:
 	}
-	if a.stead != nil {
-		a.inStead(func(*turn) { a.cell.over() }) // behind its callbacks, which may hang
+	if a.stead != nil { // behind its callbacks, which keep their place as long as they hang
+		leave := a.leave
+		a.leave = func() {}
+		a.inStead(func(*turn) {
+			a.cell.over()
+			leave()
+		})
 	}
 	n.shutOut(present, func(t *turn) {
 		if e.Return != core.ReturnAll {
