@@ -188,7 +188,13 @@ func (a *turnedAway) send() {
 // but turns in a Yield and OnClosing.
 func (c *objectCell) shut(t *turn, reason ClosingReason) {
 	n := c.node
-	if t.refused != nil || c.gone.Load() || c.closing || n.stopping.Load() || !n.mayAct(t.claim.Now()) {
+	switch {
+	case t.refused != nil || c.gone.Load() || c.closing || n.stopping.Load():
+		return
+	case !n.mayAct(t.claim.Now()):
+		if reason == ExplicitClose { // who asked was told that it ends
+			n.late.add(func() { c.ended(func(t *turn) { c.shut(t, reason) }) })
+		}
 		return
 	}
 	held := &hold{cell: c}
