@@ -216,3 +216,19 @@ func TestAReservationIsItsMakersToRunFromBeforeTheStoreIsAsked(t *testing.T) {
 		t.Errorf("the maker is gone, and nobody else may run %v", ids)
 	}
 }
+
+// What another runs, as the scan does that found it first, is not its maker's to end.
+func TestAnOperationThatRunsIsNotTakenByItsMaker(t *testing.T) {
+	n := storedNode(t, &scripted{reserve: func(store.Reserve) (store.Change, error) { return store.Change{}, store.ErrUnknown }})
+	op := store.OperationKey{SourceRID: "a", SourceLifecycle: 5, Op: newOpID()}
+	if _, first := n.running.begin(op.Op, "x"); !first {
+		t.Fatal("not first")
+	}
+	c := creating{node: n, ctx: t.Context(), req: &CreateRequest{Kind: store.Actor, ID: "x", Type: "journal"}}
+	c.perform(&creation.SourceEffect{Do: creation.SourceReserve, Place: creation.Place{RID: "a", Lifecycle: 5}, Op: op})
+	c.leave()
+	if !n.running.ids()["x"] {
+		t.Error("the maker ended what another runs")
+	}
+	n.running.end(op.Op)
+}
