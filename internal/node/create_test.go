@@ -232,3 +232,29 @@ func TestAnOperationThatRunsIsNotTakenByItsMaker(t *testing.T) {
 	}
 	n.running.end(op.Op)
 }
+
+// The lease may end while a creation waits for its place.
+// req: FO-18
+func TestNoFactoryRunsWithoutTheRightToAct(t *testing.T) {
+	row := &store.Authority{
+		ID: "x", Kind: store.Actor, Type: "journal", State: store.Creating, ObjectGen: 1, Version: 1, OwnerGen: 1, Create: &store.Creation{},
+	}
+	n := storedNode(t, &scripted{finish: func(f store.Finish) (store.Change, error) { return applied(2) }})
+	typ := journalType(&journal{})
+	typ.Factory = func(*ObjectContext) (any, error) { t.Error("the factory ran"); return nil, context.Canceled }
+	n.app = &App{Actors: map[string]*ObjectType{"journal": typ}}
+	if err := n.creations.enter(t.Context(), clock.Never); err != nil { // the only place
+		t.Fatal(err)
+	}
+	job := jobOf(row, clock.Never)
+	job.Row = row
+	ended := make(chan *Error, 1)
+	n.tasks.Go(func() {
+		_, err := n.runCreation(job, false)
+		ended <- err
+	})
+	until(t, "it waits", func() bool { return n.creations.inside.Load() == 2 })
+	n.admitUntil.Store(0)
+	n.creations.leave()
+	await(t, "the end", ended)
+}
