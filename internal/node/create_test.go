@@ -180,7 +180,7 @@ func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
 	}
 }
 
-// req: CR-15
+// req: CR-13
 func TestWhoWaitsForACreationThatRunsWaitsToItsOwnDeadline(t *testing.T) {
 	n := storedNode(t, &scripted{})
 	job := creation.Job{Op: store.OperationKey{Op: newOpID()}, ID: "x", Deadline: clock.Now()}
