@@ -1,6 +1,7 @@
 package zlnode_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func step(ctx context.Context, n *zlnode.Node, id string, i int) (questState, er
 
 // S28: first calls of many at two nodes make one Spot, whose first message is the first it
 // handles; the others are handled by it, too, each once.
-// req: CR-01 CR-02 CR-18
+// req: CR-01 CR-18
 func TestFirstMessagesOfManyMakeOneInstanceSpot(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
@@ -266,6 +267,7 @@ func TestASendIsDoneOnceTheSpotIsOpen(t *testing.T) {
 
 // S30: who was first gets the failure, of a send, too; those who waited compete again, and
 // so does the next call.
+// req: CR-08
 func TestAnActivationThatFailsFailsOneCallAlone(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		var failures atomic.Int64
@@ -336,6 +338,11 @@ func TestAnActivationThatHangsIsGivenUpAtItsDeadline(t *testing.T) {
 			_, err := step(ctx, a, way, 1)
 			cancel()
 			wantKind(t, err, zlnode.DeadlineExceeded)
+			for found := true; found; { // its creation is ended in the Store, unasked
+				if _, found, err = w.location().Read(w.ctx, way); err != nil {
+					t.Fatal(err)
+				}
+			}
 			hangs.Store(false)
 			if s, err := step(w.ctx, a, way, 2); err != nil || !slices.Equal(s.Seen, []int{2}) {
 				t.Errorf("%s: the next call: %+v %v", way, s, err)
@@ -486,6 +493,36 @@ func TestAFirstMessageHasRoomForItsRecord(t *testing.T) {
 		}
 		if _, err := addr.RequestRaw(w.ctx, "step", payload); zlnode.KindOf(err) == zlnode.InvalidOperation {
 			t.Errorf("to a spot that is there: %v", err)
+		}
+	})
+}
+
+// What is accepted behind a first message that cannot be stored has a spot all the same.
+// req: CR-18
+func TestAFirstMessageThatIsTooLargeFailsAlone(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		closing, open := make(chan struct{}, 10), make(chan struct{})
+		q := quests{closing: func(*zlnode.SpotCall) { closing <- struct{}{}; <-open }}
+		a := w.server("a", q.app())
+		if _, err := zlnode.Request[questState](w.ctx, a.Instance("x", "quest"), "end", 1); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, closing)
+		large := append([]byte("1"), bytes.Repeat([]byte(" "), 1<<20-1)...)
+		if err := a.Instance("x", "quest").SendRaw(w.ctx, "step", large); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			if err := zlnode.Send(w.ctx, a.Instance("x", "quest"), "step", 2+i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(open)
+		if s, err := step(w.ctx, a, "x", 5); err != nil || !slices.Equal(s.Seen, []int{2, 3, 4, 5}) {
+			t.Errorf("the spot after it: %+v %v", s, err)
+		}
+		if n := a.Stats().Dropped; n != 1 {
+			t.Errorf("%d messages were dropped, want the large one", n)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package zlnode_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -522,6 +523,53 @@ func TestACreationOfASpotAtADeadNodeIsCancelled(t *testing.T) {
 		r, err := c.GetOrCreateSpot(w.ctx, zlnode.CreateSpot{ID: "x", Type: "parlour"})
 		if err != nil || r.Outcome != zlnode.OutcomeCreated || r.Ref.RID != "b" {
 			t.Errorf("%+v %v", r, err)
+		}
+	})
+}
+
+// An OnClosing that hangs costs its own spot its end, and no other: they have theirs in
+// time, and their ids are free.
+// req: CL-02
+func TestASpotWhoseOnClosingHangsKeepsNoOther(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		release := make(chan struct{})
+		var ran, late atomic.Int64
+		rooms := roomWorld{closing: func(c *zlnode.SpotCall, _ zlnode.ClosingReason) error {
+			if c.Spot().ID() == "hangs" {
+				<-release
+				return nil
+			}
+			ran.Add(1)
+			if c.Err() != nil {
+				late.Add(1)
+			}
+			return nil
+		}}
+		a, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), rooms.app())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const others = 10
+		for i := range others + 1 {
+			id := fmt.Sprint("room-", i)
+			if i == others/2 {
+				id = "hangs"
+			}
+			if _, err := a.CreateSpot(w.ctx, zlnode.CreateSpot{ID: id, Type: "hall"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, 4*time.Second)
+		defer cancel()
+		err = a.Shutdown(ctx)
+		close(release)
+		wantKind(t, err, zlnode.DeadlineExceeded)
+		if ran.Load() != others || late.Load() != 0 {
+			t.Errorf("%d of %d OnClosing ran, %d past their deadline", ran.Load(), others, late.Load())
+		}
+		rows, err := w.location().List(w.ctx, store.Filter{}, "", 100)
+		if err != nil || len(rows.Objects) != 1 || rows.Objects[0].ID != "hangs" {
+			t.Errorf("left: %d rows, %v", len(rows.Objects), err)
 		}
 	})
 }

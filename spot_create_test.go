@@ -67,7 +67,6 @@ func TestOneFactoryOfASpotRunsHoweverManyRace(t *testing.T) {
 	})
 }
 
-// req: CR-01
 func TestANewSpotWithoutAnIdIsIssuedOne(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld

@@ -271,6 +271,10 @@ func (a *Activation) reserved(now clock.Mono, e *ActivationEvent) {
 	if a.state != activationReserving {
 		return
 	}
+	if errors.Is(e.Err, store.ErrInvalid) { // such as a message that is too large, of which the others know nothing
+		a.end(ReturnRest, &Failure{Err: e.Err})
+		return
+	}
 	if e.Err != nil {
 		// A later try that did not reach the Store says nothing of one whose answer was lost.
 		if a.doubt = a.doubt || errors.Is(e.Err, store.ErrUnknown); a.doubt {

@@ -218,7 +218,7 @@ func (n *Node) tryEndSpot(cell *objectCell, held *hold, op store.OpID) (_ destro
 func (c *Call) Close() (bool, error) {
 	mustBeInTurn(c.cell != nil)
 	cell := c.cell
-	id, n := cell.ref.ID, cell.node
+	id := cell.ref.ID
 	if err := c.fenced(); err != nil {
 		return false, err.of(opClose, id)
 	}
@@ -234,16 +234,23 @@ func (c *Call) Close() (bool, error) {
 		}
 		return true, nil
 	}
-	k := spotClose{ref: cell.ref, op: newOpID(), deadline: clock.Now().Add(n.cfg.CreateTimeout)}
-	full := cell.control(func(t *turn) {
-		n.closeInTurn(t, k, func(e destroyEnd) {
-			if e.err != nil {
-				n.log.Warn().Str("spot", clip(id)).Str("error", clip(e.err.Error())).Msg("a spot that closes itself was not closed")
-			}
-		})
-	})
-	if full != nil {
+	if full := cell.control(cell.closeItself); full != nil {
 		return false, full.of(opClose, id)
 	}
 	return true, nil
+}
+
+// closeItself is the close that a User Spot has asked for, and was told that it comes.
+func (c *objectCell) closeItself(t *turn) {
+	n := c.node
+	k := spotClose{ref: c.ref, op: newOpID(), deadline: clock.Now().Add(n.cfg.CreateTimeout)}
+	n.closeInTurn(t, k, func(e destroyEnd) {
+		switch e.err {
+		case nil:
+		case errNotOwner: // it waits until the node may act again
+			n.late.add(func() { c.ended(c.closeItself) })
+		default:
+			n.log.Warn().Str("spot", clip(c.ref.ID)).Str("error", clip(e.err.Error())).Msg("a spot that closes itself was not closed")
+		}
+	})
 }

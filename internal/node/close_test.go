@@ -244,3 +244,30 @@ func TestARosterIsEitherEnteredOrShut(t *testing.T) {
 		}
 	}
 }
+
+// A close that the Spot was told comes, comes when the node may act again.
+// req: CL-01
+func TestACloseOfItselfOutlivesADoubtOfTheLease(t *testing.T) {
+	for kind, wide := range map[store.Kind]bool{store.UserSpot: true, store.InstanceSpot: false} {
+		w := newCloser(t, kind, wide)
+		w.node.cfg.CreateTimeout = 10 * time.Second
+		w.deletes <- store.Applied
+		closes := make(chan bool, 1)
+		w.tell(w.spot, func(c *Call) error {
+			ok, err := c.Close()
+			w.node.admitUntil.Store(0) // the Store does not answer
+			closes <- ok && err == nil
+			return nil
+		})
+		if !await(t, "the handler", closes) {
+			t.Fatalf("%v: not closed", kind)
+		}
+		barrier(t, w.spot)
+		if w.closings.Load() != 0 {
+			t.Errorf("%v: it was closed by a node that may not act", kind)
+		}
+		w.node.admitUntil.Store(int64(clock.Never))
+		until(t, "its end", func() bool { w.node.late.run(); return !w.node.HasSpot("spot") })
+		w.is("CD")
+	}
+}

@@ -146,8 +146,9 @@ func (c *creating) take(place *creation.Place, op store.OpID) {
 	}
 	c.leave()
 	if place.RID == c.node.cfg.RID && place.Lifecycle == c.node.lifecycle() {
-		c.node.running.begin(op, c.req.ID)
-		c.mine = op
+		if _, first := c.node.running.begin(op, c.req.ID); first {
+			c.mine = op
+		}
 	}
 }
 

@@ -221,6 +221,9 @@ func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 	if typ == nil || typ.Wide != row.Wide {
 		return creation.TargetEvent{Is: creation.TargetStaged, Failure: &creation.Failure{Kind: errkind.NotConfigured}}
 	}
+	if !n.mayAct(clock.Now()) { // it may have waited long for its place
+		return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errNotOwner)}
+	}
 	c.held = &hold{}
 	c.cell = n.newCell(typ, refOf(row), row.Version, c.held)
 	ctx, cancel := context.WithDeadline(n.life, c.job.Deadline.Time())

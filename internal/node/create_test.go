@@ -180,7 +180,7 @@ func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
 	}
 }
 
-// req: CR-15
+// req: CR-13
 func TestWhoWaitsForACreationThatRunsWaitsToItsOwnDeadline(t *testing.T) {
 	n := storedNode(t, &scripted{})
 	job := creation.Job{Op: store.OperationKey{Op: newOpID()}, ID: "x", Deadline: clock.Now()}
@@ -215,4 +215,46 @@ func TestAReservationIsItsMakersToRunFromBeforeTheStoreIsAsked(t *testing.T) {
 	if ids := n.running.ids(); len(ids) > 0 {
 		t.Errorf("the maker is gone, and nobody else may run %v", ids)
 	}
+}
+
+// What another runs, as the scan does that found it first, is not its maker's to end.
+func TestAnOperationThatRunsIsNotTakenByItsMaker(t *testing.T) {
+	n := storedNode(t, &scripted{reserve: func(store.Reserve) (store.Change, error) { return store.Change{}, store.ErrUnknown }})
+	op := store.OperationKey{SourceRID: "a", SourceLifecycle: 5, Op: newOpID()}
+	if _, first := n.running.begin(op.Op, "x"); !first {
+		t.Fatal("not first")
+	}
+	c := creating{node: n, ctx: t.Context(), req: &CreateRequest{Kind: store.Actor, ID: "x", Type: "journal"}}
+	c.perform(&creation.SourceEffect{Do: creation.SourceReserve, Place: creation.Place{RID: "a", Lifecycle: 5}, Op: op})
+	c.leave()
+	if !n.running.ids()["x"] {
+		t.Error("the maker ended what another runs")
+	}
+	n.running.end(op.Op)
+}
+
+// The lease may end while a creation waits for its place.
+// req: FO-18
+func TestNoFactoryRunsWithoutTheRightToAct(t *testing.T) {
+	row := &store.Authority{
+		ID: "x", Kind: store.Actor, Type: "journal", State: store.Creating, ObjectGen: 1, Version: 1, OwnerGen: 1, Create: &store.Creation{},
+	}
+	n := storedNode(t, &scripted{finish: func(f store.Finish) (store.Change, error) { return applied(2) }})
+	typ := journalType(&journal{})
+	typ.Factory = func(*ObjectContext) (any, error) { t.Error("the factory ran"); return nil, context.Canceled }
+	n.app = &App{Actors: map[string]*ObjectType{"journal": typ}}
+	if err := n.creations.enter(t.Context(), clock.Never); err != nil { // the only place
+		t.Fatal(err)
+	}
+	job := jobOf(row, clock.Never)
+	job.Row = row
+	ended := make(chan *Error, 1)
+	n.tasks.Go(func() {
+		_, err := n.runCreation(job, false)
+		ended <- err
+	})
+	until(t, "it waits", func() bool { return n.creations.inside.Load() == 2 })
+	n.admitUntil.Store(0)
+	n.creations.leave()
+	await(t, "the end", ended)
 }

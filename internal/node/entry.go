@@ -148,17 +148,32 @@ func (c *objectCell) calmly(t *turn, f func(*turn)) {
 	c.calm.Store(&f)
 }
 
-// closeSpots closes the node's Spots, the Entry Spot last.
+// closeSpots closes the node's Spots at once, then the Entry Spot; each time for half of
+// what is left at most, so that an OnClosing that hangs keeps no other Spot from its own,
+// nor the rows from being removed.
 func (n *Node) closeSpots(ctx context.Context) error {
+	var mu sync.Mutex
 	var errs []error
+	half, cancel := halfOf(ctx)
+	defer cancel()
+	var closings sync.WaitGroup
 	n.actors.Range(func(_ string, c *objectCell) bool {
 		if c.typ.Kind != store.Actor && !c.dawn {
-			errs = append(errs, n.closeSpot(ctx, c))
+			closings.Go(func() {
+				if err := n.closeSpot(half, c); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					errs = append(errs, err)
+				}
+			})
 		}
 		return true
 	})
+	closings.Wait()
 	if n.entry != nil {
-		errs = append(errs, n.closeSpot(ctx, n.entry))
+		half, cancel := halfOf(ctx)
+		defer cancel()
+		errs = append(errs, n.closeSpot(half, n.entry))
 	}
 	return errors.Join(errs...)
 }

@@ -39,8 +39,13 @@ func (a *activation) end(e *creation.ActivationEffect) (next *objectCell) {
 		rest, again = errStoppingHere, true // if it does not have the next incarnation
 	default:
 	}
-	if a.stead != nil {
-		a.inStead(func(*turn) { a.cell.over() }) // behind its callbacks, which may hang
+	if a.stead != nil { // behind its callbacks, which keep their place as long as they hang
+		leave := a.leave
+		a.leave = func() {}
+		a.inStead(func(*turn) {
+			a.cell.over()
+			leave()
+		})
 	}
 	n.shutOut(present, func(t *turn) {
 		if e.Return != creation.ReturnAll {
@@ -171,7 +176,13 @@ func (a *turnedAway) send() {
 // but turns in a Yield and OnClosing.
 func (c *objectCell) shut(t *turn, reason ClosingReason) {
 	n := c.node
-	if t.refused != nil || c.gone.Load() || c.closing || n.stopping.Load() || !n.mayAct(t.claim.Now()) {
+	switch {
+	case t.refused != nil || c.gone.Load() || c.closing || n.stopping.Load():
+		return
+	case !n.mayAct(t.claim.Now()):
+		if reason == ExplicitClose { // who asked was told that it ends
+			n.late.add(func() { c.ended(func(t *turn) { c.shut(t, reason) }) })
+		}
 		return
 	}
 	held := &hold{cell: c}

@@ -357,6 +357,10 @@ func (a *activation) stage(row *store.Authority) *Error {
 		case err = <-made:
 		case <-ctx.Done():
 			err = fromContext(ctx, opCreate, c.ref.ID)
+			leave := a.leave
+			if n.tasks.Go(func() { <-made; leave() }) { // it keeps its place as long as it hangs
+				a.leave = func() {}
+			}
 		}
 	}
 	if err == nil {

@@ -2,8 +2,12 @@ package node
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
 )
@@ -61,5 +65,79 @@ func TestAQueueIsGivenUpOnlyWhileNobodyIsInside(t *testing.T) {
 	}
 	if none := (*entrance)(nil); !none.enter() || !none.shut() {
 		t.Error("no entrance is no obstacle")
+	}
+}
+
+// activations is a node whose Store lets Instance Spots come into being.
+func activations(t *testing.T) (*Node, *ObjectType) {
+	rows := struct {
+		sync.Mutex
+		all map[string]store.Authority
+		gen store.ObjectGen
+	}{all: map[string]store.Authority{}}
+	n := storedNode(t, &scripted{
+		reserve: func(r store.Reserve) (store.Change, error) {
+			rows.Lock()
+			defer rows.Unlock()
+			rows.gen++
+			row := store.Authority{
+				ID: r.ID, Kind: r.Kind, Type: r.Type, State: store.Creating, ObjectGen: rows.gen, OwnerGen: 1, Version: 1, RID: "a", OwnerID: "owner",
+				LeaseGen: 5, FirstPending: true, Create: &store.Creation{Op: r.Op},
+			}
+			rows.all[r.ID] = row
+			return store.Change{Reason: store.Applied, Found: true, Record: row}, nil
+		},
+		finish: func(f store.Finish) (store.Change, error) {
+			rows.Lock()
+			defer rows.Unlock()
+			row := rows.all[f.ID]
+			row.Create, row.Version = nil, row.Version+1
+			row.State = store.Ready
+			row.FirstPending = false
+			return store.Change{Reason: store.Applied, Found: f.Result == store.Created, Record: row}, nil
+		},
+	})
+	n.cfg.Role, n.cfg.CreateTimeout = store.RoleServer, 10*time.Second
+	typ := typeWith("quest", func(*Call, any, []byte) error { return nil })
+	typ.Kind = store.InstanceSpot
+	n.app = &App{Spots: map[string]*ObjectType{"quest": typ}}
+	return n, typ
+}
+
+// Who hangs is given up, so that the id can have another Spot, and keeps its place: else
+// those who hang would be without a bound.
+func TestAnActivationThatHangsKeepsItsPlace(t *testing.T) {
+	for _, way := range []string{"factory", "initialize"} {
+		n, typ := activations(t)
+		var inside atomic.Int64
+		entered, release := make(chan struct{}, 10), make(chan struct{})
+		hang := func(here string) {
+			if here == way {
+				inside.Add(1)
+				entered <- struct{}{}
+				<-release
+				inside.Add(-1)
+			}
+		}
+		typ.Factory = func(*ObjectContext) (any, error) { hang("factory"); return 1, nil }
+		typ.OnInitialize = func(*Call, any) error { hang("initialize"); return nil }
+		ask := func(id string, within time.Duration) *Error {
+			deadline := clock.Now().Add(within)
+			return n.askHere(t.Context(), msgIntentRequest, deadline, func(s sender) *Error {
+				return n.offerHere(nil, id, "quest", s, note('x'), deadline, nil)
+			}).err
+		}
+		given := make(chan *Error, 1)
+		go func() { given <- ask("one", 500*time.Millisecond) }()
+		await(t, "the "+way, entered)
+		if err := await(t, "its end", given); err == nil || err.Kind != errkind.DeadlineExceeded {
+			t.Errorf("%s: %v", way, err)
+		}
+		until(t, "its spot is given up", func() bool { return !n.knows("one") })
+		if err := ask("two", 200*time.Millisecond); err == nil || inside.Load() != 1 {
+			t.Errorf("%s: %d of 1 that may run at once, and the second got %v", way, inside.Load(), err)
+		}
+		close(release)
+		until(t, "the place is free", func() bool { return n.creations.inside.Load() == 0 })
 	}
 }
