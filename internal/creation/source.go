@@ -343,7 +343,7 @@ func (s *Source) answered(e *SourceEvent) {
 	case s.state != sourceRunning:
 	case e.Failure == nil:
 		s.result(e.Result)
-	case e.Failure.Kind == errkind.Unavailable && e.Failure.Err == nil:
+	case e.Failure.Kind == errkind.Unavailable:
 		s.failure = e.Failure // it may have run: what is kept tells
 		s.do(sourceSettling, SourceEffect{Do: SourceRecall, Op: s.op})
 	default:

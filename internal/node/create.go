@@ -196,7 +196,10 @@ func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEv
 	case creation.SourceRun:
 		happened.Is = creation.SourceAnswered
 		var err *Error
-		if happened.Result, err = c.run(&e.Row); err != nil {
+		switch happened.Result, err = c.run(&e.Row); {
+		case err != nil && c.ctx.Err() != nil:
+			happened.Is = creation.SourceAbandoned
+		case err != nil:
 			happened.Failure = failureOf(err)
 		}
 	case creation.SourceNudge:
@@ -234,16 +237,17 @@ func (c *creating) result(end *creation.SourceResult) (CreateResult, *Error) {
 	return CreateResult{}, n.errorOf(c.ctx, end.Failure).of(opCreate, id)
 }
 
-// failureOf and errorOf carry errors through a machine.
+// failureOf and errorOf carry errors through a machine. What application code gave as the
+// cause of an error stays behind: it is logged, and none of a caller's business.
 func failureOf(err *Error) *creation.Failure {
-	return &creation.Failure{Kind: err.Kind, Text: err.Text, Err: err.Err}
+	return &creation.Failure{Kind: err.Kind, Text: err.Text}
 }
 
 func (n *Node) errorOf(ctx context.Context, f *creation.Failure) *Error {
-	if f.Text == "" && f.Err != nil {
+	if f.Err != nil {
 		return n.storeFailure(ctx, f.Err, "")
 	}
-	return &Error{Kind: f.Kind, Text: f.Text, Err: f.Err}
+	return &Error{Kind: f.Kind, Text: f.Text}
 }
 
 // run has the reservation's target run the creation and waits for its end.

@@ -164,9 +164,6 @@ func failed(f *creation.Failure, id string) *Error {
 	return fail(f.Kind, "", id, "%s", f.Text)
 }
 
-// failure makes what a core takes of an error.
-func failure(err *Error) *creation.Failure { return &creation.Failure{Kind: err.Kind, Text: err.Text} }
-
 func (n *Node) intentRow(ctx context.Context, id string) (ev creation.IntentEvent) {
 	ev.Is = creation.IntentRow
 	blocking(ctx, func() {
@@ -188,7 +185,7 @@ func (n *Node) intentRow(ctx context.Context, id string) (ev creation.IntentEven
 func (n *Node) intentNode(typ string, excluded map[string]bool) creation.IntentEvent {
 	d, err := n.chooseTarget(typeKey{store.InstanceSpot, typ}, excluded)
 	if err != nil {
-		return creation.IntentEvent{Is: creation.IntentChosen, Failure: failure(err)}
+		return creation.IntentEvent{Is: creation.IntentChosen, Failure: failureOf(err)}
 	}
 	return creation.IntentEvent{Is: creation.IntentChosen, To: creation.IntentNode{RID: d.RID, Lifecycle: d.Lifecycle}}
 }
@@ -216,10 +213,10 @@ func (n *Node) submit(
 	}
 	switch {
 	case !sent:
-		return r, creation.IntentEvent{Is: creation.IntentUnreached, Failure: failure(r.err)}
+		return r, creation.IntentEvent{Is: creation.IntentUnreached, Failure: failureOf(r.err)}
 	case r.err != nil && r.err.stale:
 		return r, creation.IntentEvent{
-			Is: creation.IntentRefused, Failure: failure(r.err),
+			Is: creation.IntentRefused, Failure: failureOf(r.err),
 			Full: r.err.Kind == errkind.CapacityExceeded, Elsewhere: r.err.Kind == errkind.AlreadyExists,
 		}
 	}

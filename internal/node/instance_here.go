@@ -288,7 +288,7 @@ func (a *activation) do(e *creation.ActivationEffect) (ev creation.ActivationEve
 	case creation.ActivationStage:
 		ev.Is = creation.ActivationStaged
 		if err := a.stage(&e.Row); err != nil {
-			ev.Failure = failure(err)
+			ev.Failure = failureOf(err)
 		}
 	case creation.ActivationRemove:
 		ev.Is, ev.Op = creation.ActivationRemoved, a.newKey()
@@ -307,7 +307,7 @@ func (a *activation) do(e *creation.ActivationEffect) (ev creation.ActivationEve
 		a.cell.version = e.Row.Version
 		a.cell.epoch.Store(uint64(e.Row.Epoch))
 		if err := n.confirm(a.cell); err != nil {
-			ev.Failure = failure(err)
+			ev.Failure = failureOf(err)
 		}
 		ev.Row.Version, ev.Row.Epoch = a.cell.version, store.Epoch(a.cell.epoch.Load())
 	case creation.ActivationOpen, creation.ActivationEnd: // see run
@@ -319,15 +319,15 @@ func (a *activation) enter() creation.ActivationEvent {
 	n, ev := a.node, creation.ActivationEvent{Is: creation.ActivationEntered}
 	full := n.creations.enter(n.life, a.first.deadline)
 	if full != nil {
-		ev.Full, ev.Failure = full.Kind == errkind.CapacityExceeded, failure(full)
+		ev.Full, ev.Failure = full.Kind == errkind.CapacityExceeded, failureOf(full)
 		return ev
 	}
 	a.leave = sync.OnceFunc(n.creations.leave)
 	switch {
 	case n.stopping.Load():
-		ev.Failure = failure(errStoppingHere)
+		ev.Failure = failureOf(errStoppingHere)
 	case !n.mayAct(clock.Now()):
-		ev.Failure = failure(errNotOwnerHere)
+		ev.Failure = failureOf(errNotOwnerHere)
 	default:
 		ev.Op = a.newKey()
 	}
