@@ -351,6 +351,9 @@ func TestACloseThatGetsNoTurnInTimeChangesNothing(t *testing.T) {
 		defer cancel()
 		_, err = c.CloseSpot(ctx, r.Ref)
 		wantKind(t, err, zlnode.DeadlineExceeded)
+		there, cancel := context.WithTimeout(w.ctx, time.Second) // the owner's deadline is later by the way to it
+		defer cancel()
+		<-there.Done()
 		close(rooms.gate.open)
 		if err := receive(t, stopped); err != nil {
 			t.Error(err)
