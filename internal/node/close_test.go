@@ -158,7 +158,7 @@ func TestAClosedSpotsRowIsRemovedInTheEnd(t *testing.T) {
 	if w.spot.gone.Load() {
 		t.Error("a spot with members ended")
 	}
-	if err := w.node.closeSpot(t.Context(), w.spot, HostShutdown); err != nil || w.closings.Load() != 1 {
+	if err := w.node.closeSpot(t.Context(), w.spot); err != nil || w.closings.Load() != 1 {
 		t.Errorf("closed again: %v, %d closings", err, w.closings.Load())
 	}
 }

@@ -20,7 +20,7 @@ func TestASpotIsClosedWhenNoTurnOfItIsInAYield(t *testing.T) {
 	})
 	await(t, "the yield", waits)
 	closed := make(chan error, 1)
-	go func() { closed <- w.node.closeSpot(t.Context(), spot, HostShutdown) }()
+	go func() { closed <- w.node.closeSpot(t.Context(), spot) }()
 	until(t, "the closing has had its turn", func() bool {
 		calm := make(chan bool, 1)
 		spot.ended(func(*turn) { calm <- spot.calm.Load() != nil })

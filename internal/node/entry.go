@@ -100,9 +100,9 @@ func bound(f func(*Call, any) error, c *objectCell) func(*Call) error {
 	return func(call *Call) error { return f(call, c.instance) }
 }
 
-// closeSpot runs a Spot's OnClosing, when all accepted work is over (CL-02). One that has
+// closeSpot runs a Spot's OnClosing of the node's end, when all accepted work is over (CL-02). One that has
 // no row to be removed refuses what comes later.
-func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReason) error {
+func (n *Node) closeSpot(ctx context.Context, c *objectCell) error {
 	if !c.stored {
 		defer n.drop(c, errStopping)
 	}
@@ -110,7 +110,7 @@ func (n *Node) closeSpot(ctx context.Context, c *objectCell, reason ClosingReaso
 		return nil
 	}
 	// Behind all that was accepted.
-	err := c.await(ctx, c.whenCalm, "OnClosing", func(t *turn) *Error { return c.lastCall(t, reason, deadlineOf(ctx)) })
+	err := c.await(ctx, c.whenCalm, "OnClosing", func(t *turn) *Error { return c.lastCall(t, HostShutdown, deadlineOf(ctx)) })
 	if err != nil && err != errGone { // somebody else has closed it meanwhile
 		return err.of("close", c.ref.ID)
 	}
@@ -163,7 +163,7 @@ func (n *Node) closeSpots(ctx context.Context) error {
 	n.actors.Range(func(_ string, c *objectCell) bool {
 		if c.typ.Kind != store.Actor && !c.dawn {
 			closings.Go(func() {
-				if err := n.closeSpot(half, c, HostShutdown); err != nil {
+				if err := n.closeSpot(half, c); err != nil {
 					mu.Lock()
 					defer mu.Unlock()
 					errs = append(errs, err)
@@ -176,7 +176,7 @@ func (n *Node) closeSpots(ctx context.Context) error {
 	if n.entry != nil {
 		half, cancel := halfOf(ctx)
 		defer cancel()
-		errs = append(errs, n.closeSpot(half, n.entry, HostShutdown))
+		errs = append(errs, n.closeSpot(half, n.entry))
 	}
 	return errors.Join(errs...)
 }
