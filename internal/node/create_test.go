@@ -256,5 +256,7 @@ func TestNoFactoryRunsWithoutTheRightToAct(t *testing.T) {
 	until(t, "it waits", func() bool { return n.creations.inside.Load() == 2 })
 	n.admitUntil.Store(0)
 	n.creations.leave()
-	await(t, "the end", ended)
+	if err := await(t, "the end", ended); err != nil {
+		t.Error(err) // how it ended is in the Store
+	}
 }

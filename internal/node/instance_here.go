@@ -345,8 +345,9 @@ func (a *activation) stage(row *store.Authority) *Error {
 	if !n.mayAct(clock.Now()) {
 		return errNotOwner
 	}
-	made := make(chan *Error, 1)
+	made, ended := make(chan *Error, 1), make(chan struct{})
 	started := n.tasks.Go(func() {
+		defer close(ended)
 		err := errTurnEnded // if the factory ends its goroutine
 		defer func() { made <- err }()
 		err = c.make()
@@ -358,7 +359,7 @@ func (a *activation) stage(row *store.Authority) *Error {
 		case <-ctx.Done():
 			err = fromContext(ctx, opCreate, c.ref.ID)
 			leave := a.leave
-			if n.tasks.Go(func() { <-made; leave() }) { // it keeps its place as long as it hangs
+			if n.tasks.Go(func() { <-ended; leave() }) { // it keeps its place as long as it hangs
 				a.leave = func() {}
 			}
 		}

@@ -68,14 +68,16 @@ func TestAQueueIsGivenUpOnlyWhileNobodyIsInside(t *testing.T) {
 	}
 }
 
-// activations is a node whose Store lets Instance Spots come into being.
-func activations(t *testing.T) (*Node, *ObjectType) {
+// activations is a node whose Store lets Instance Spots come into being. finished is how
+// their creations ended.
+func activations(t *testing.T) (n *Node, typ *ObjectType, finished <-chan store.Finish) {
+	ends := make(chan store.Finish, 10)
 	rows := struct {
 		sync.Mutex
 		all map[string]store.Authority
 		gen store.ObjectGen
 	}{all: map[string]store.Authority{}}
-	n := storedNode(t, &scripted{
+	n = storedNode(t, &scripted{
 		reserve: func(r store.Reserve) (store.Change, error) {
 			rows.Lock()
 			defer rows.Unlock()
@@ -90,6 +92,7 @@ func activations(t *testing.T) (*Node, *ObjectType) {
 		finish: func(f store.Finish) (store.Change, error) {
 			rows.Lock()
 			defer rows.Unlock()
+			ends <- f
 			row := rows.all[f.ID]
 			row.Create, row.Version = nil, row.Version+1
 			row.State = store.Ready
@@ -98,17 +101,18 @@ func activations(t *testing.T) (*Node, *ObjectType) {
 		},
 	})
 	n.cfg.Role, n.cfg.CreateTimeout = store.RoleServer, 10*time.Second
-	typ := typeWith("quest", func(*Call, any, []byte) error { return nil })
+	typ = typeWith("quest", func(*Call, any, []byte) error { return nil })
 	typ.Kind = store.InstanceSpot
 	n.app = &App{Spots: map[string]*ObjectType{"quest": typ}}
-	return n, typ
+	return n, typ, ends
 }
 
-// Who hangs is given up, so that the id can have another Spot, and keeps its place: else
-// those who hang would be without a bound.
+// Who hangs is given up, and its creation ended in the Store, so that the id can have another
+// Spot. But it keeps its place: else those who hang would be without a bound.
+// req: CR-08
 func TestAnActivationThatHangsKeepsItsPlace(t *testing.T) {
 	for _, way := range []string{"factory", "initialize"} {
-		n, typ := activations(t)
+		n, typ, finished := activations(t)
 		var inside atomic.Int64
 		entered, release := make(chan struct{}, 10), make(chan struct{})
 		hang := func(here string) {
@@ -132,6 +136,9 @@ func TestAnActivationThatHangsKeepsItsPlace(t *testing.T) {
 		await(t, "the "+way, entered)
 		if err := await(t, "its end", given); err == nil || err.Kind != errkind.DeadlineExceeded {
 			t.Errorf("%s: %v", way, err)
+		}
+		if f := await(t, "the creation's end", finished); f.Result != store.Failed || f.FailKind != uint8(errkind.DeadlineExceeded) {
+			t.Errorf("%s: ended as %+v", way, f)
 		}
 		until(t, "its spot is given up", func() bool { return !n.knows("one") })
 		if err := ask("two", 200*time.Millisecond); err == nil || inside.Load() != 1 {
