@@ -106,5 +106,8 @@ func terminalArg(t *testing.T, d *datadriven.TestData) (kept store.Terminal, fou
 	gen := uint64(1)
 	d.MaybeScanArgs(t, "gen", &gen)
 	kept.ID, kept.ObjectGen, kept.FailKind = "a", store.ObjectGen(gen), uint8(errkind.InternalFailure)
+	if f := failureArg(t, d, "why"); f != nil {
+		kept.FailKind = uint8(f.Kind)
+	}
 	return kept, true
 }

@@ -25,7 +25,7 @@ var timing = Timing{Wait: 2 * time.Millisecond, WaitMax: 100 * time.Millisecond,
 //	reserved | cancelled | row | finished [reason=] [err=] and a row:
 //	    [state= gen= version= type= kind= rid= lease= op=]; without state there is none
 //	recalled [result=] [gen=] [err=]
-//	answered result= [gen=] | answered kind= | answered err=
+//	answered result= [gen=] [why=] | answered kind= | answered err=
 //	begun [away] [here] [kind=] | entered [kind=]
 //	staged [reject] [reply=] [kind=] | published [no] | confirmed [kind=]
 //	tick | abandoned

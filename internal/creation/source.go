@@ -341,6 +341,8 @@ func (s *Source) run(row *store.Authority) {
 func (s *Source) answered(e *SourceEvent) {
 	switch {
 	case s.state != sourceRunning:
+	case e.Failure == nil && e.Result.Terminal.Result == store.Failed && errkind.Kind(e.Result.FailKind) == errkind.ShuttingDown:
+		s.exclude() // the target has begun to stop, and the reservation is gone: another may have it
 	case e.Failure == nil:
 		s.result(e.Result)
 	case e.Failure.Kind == errkind.Unavailable:

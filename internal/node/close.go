@@ -82,7 +82,7 @@ func (n *Node) closeHere(ctx context.Context, k spotClose) (bool, *Error) {
 	cell, ok := n.actors.Load(k.ref.ID)
 	switch {
 	case !ok:
-		return n.removeOrphan(ctx, opClose, k.ref, k.op, func() (bool, *Error) { return n.closeHere(ctx, k) })
+		return n.removeOrphan(ctx, opClose, store.UserSpot, k.ref, k.op, func() (bool, *Error) { return n.closeHere(ctx, k) })
 	case cell.typ.Kind != store.UserSpot:
 		return false, errKind(opClose, k.ref.ID, cell.typ.Kind)
 	case cell.ref.ObjectGen != k.ref.ObjectGen:

@@ -173,7 +173,7 @@ func (n *Node) destroyHere(ctx context.Context, ref ActorRef, op store.OpID) (bo
 	cell, ok := n.actors.Load(ref.ID)
 	switch {
 	case !ok:
-		return n.removeOrphan(ctx, opDestroy, ref, op, func() (bool, *Error) { return n.destroyHere(ctx, ref, op) })
+		return n.removeOrphan(ctx, opDestroy, store.Actor, ref, op, func() (bool, *Error) { return n.destroyHere(ctx, ref, op) })
 	case cell.typ.Kind != store.Actor:
 		return false, errKind(opDestroy, ref.ID, cell.typ.Kind)
 	case cell.ref.ObjectGen != ref.ObjectGen:
@@ -314,13 +314,15 @@ func deleted(r store.Reason) bool {
 
 // removeOrphan removes a row that names this process and has no object here, as is left
 // when it was never learnt how a creation ended. If there is one by now, it is here's.
-func (n *Node) removeOrphan(ctx context.Context, what string, ref ActorRef, op store.OpID, here func() (bool, *Error)) (bool, *Error) {
+func (n *Node) removeOrphan(ctx context.Context, what string, kind store.Kind, ref ActorRef, op store.OpID, here func() (bool, *Error)) (bool, *Error) {
 	row, found, err := n.store.Read(ctx, ref.ID)
 	switch {
 	case err != nil:
 		return false, n.storeFailure(ctx, err, ref.ID).of(what, ref.ID)
 	case !found || row.State != store.Ready || uint64(row.ObjectGen) != ref.ObjectGen:
 		return false, nil
+	case row.Kind != kind:
+		return false, errKind(what, ref.ID, row.Kind)
 	case !n.owns(&row):
 		return false, errNotHere.of(what, ref.ID)
 	}
