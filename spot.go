@@ -1,9 +1,8 @@
 package zlnode
 
 import (
-	"reflect"
-
 	"math"
+	"reflect"
 
 	"github.com/zlnode/zlnode/internal/node"
 	"github.com/zlnode/zlnode/store"
