@@ -34,6 +34,7 @@ type nodeProc struct {
 	log   *logTail
 
 	stopping atomic.Bool   // the demo wants it to end
+	unready  atomic.Bool   // then it had announced nothing yet
 	forced   atomic.Bool   // and had to kill it
 	ready    chan struct{} // closed when the process announced itself or ended
 	done     chan struct{} // closed when it ended
@@ -116,6 +117,11 @@ func (p *nodeProc) awaitReady(ctx context.Context) error {
 // stop lets the process end in order, and kills it when ctx ends. It returns when
 // the process is gone. A second time it does nothing.
 func (p *nodeProc) stop(ctx context.Context) {
+	select {
+	case <-p.ready:
+	default:
+		p.unready.Store(!p.stopping.Load())
+	}
 	p.stopping.Store(true)
 	_ = p.stdin.Close() // fails only if it is closed already
 	select {
@@ -171,6 +177,8 @@ func (p *nodeProc) fate() (fate, string) {
 		return fateKilled, fmt.Sprintf("down (%v)", sig)
 	case status == statusTerminated:
 		return fateKilled, "down (stopped in order by SIGTERM)"
+	case p.unready.Load(): // how its start ended then says nothing
+		return fateStopped, "stopped before it served"
 	case p.exit != nil:
 		return fateFailed, fmt.Sprintf("failed: %v%s", p.exit, p.log.quote())
 	case !p.stopping.Load():

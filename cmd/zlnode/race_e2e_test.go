@@ -39,6 +39,7 @@ func races(t *testing.T, p *program) {
 
 func raceEndsEarly(t *testing.T, exe string) {
 	p := start(t, exe, append(shortRace, "--for", "60s")...)
+	p.awaitLine(`killed objects-`) // so that one waits for the lease of the process before it
 	p.awaitLine(`created [1-9]`)
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
