@@ -334,7 +334,7 @@ func (s *Source) exclude() {
 }
 
 func (s *Source) run(row *store.Authority) {
-	s.row = *row
+	s.row, s.lost = *row, false // what became of the operation is known
 	s.do(sourceRunning, SourceEffect{Do: SourceRun, Row: s.row})
 }
 
