@@ -157,9 +157,12 @@ func (n *Node) closeSpots(ctx context.Context) error {
 	half, cancel := halfOf(ctx)
 	defer cancel()
 	var closings sync.WaitGroup
+	places := make(chan struct{}, closingsMax)
 	n.actors.Range(func(_ string, c *objectCell) bool {
 		if c.typ.Kind != store.Actor && !c.dawn {
+			places <- struct{}{} // each leaves it when half ends
 			closings.Go(func() {
+				defer func() { <-places }()
 				if err := n.closeSpot(half, c); err != nil {
 					mu.Lock()
 					defer mu.Unlock()

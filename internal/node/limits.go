@@ -67,6 +67,8 @@ const (
 	// settleWaitMax bounds the pause between two tries to learn how a change of
 	// the Store ended.
 	settleWaitMax = 500 * time.Millisecond
+	// closingsMax bounds the Spots whose OnClosing a node that stops waits for at once.
+	closingsMax = 1024
 	// deletesMax bounds the Store calls that remove Actors at once, when a node is
 	// shut down.
 	deletesMax = 64

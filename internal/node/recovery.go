@@ -321,7 +321,10 @@ func (n *Node) cancelOfDead(ctx context.Context) {
 				continue
 			}
 			row, found, err := n.readRow(ctx, r.ID)
-			if err != nil || !found || row.State != store.Creating || row.LeaseLeft > 0 {
+			switch {
+			case err != nil && !unreadable(err):
+				return // else each of the rest might wait as long
+			case err != nil, !found, row.State != store.Creating, row.LeaseLeft > 0:
 				continue
 			}
 			_, err = n.attempt(func(ctx context.Context) (store.Change, error) {
@@ -349,7 +352,10 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 			continue
 		}
 		row, found, err := n.readRow(n.life, id)
-		if err != nil || !found || row.Create == nil || !n.owns(&row) {
+		switch {
+		case err != nil && !unreadable(err):
+			return seen // else each of the rest might wait as long
+		case err != nil, !found, row.Create == nil, !n.owns(&row):
 			continue
 		}
 		if before[id] != row.Version {
