@@ -51,6 +51,9 @@ func fakeNode(stdin io.Reader, stdout, stderr io.Writer) int {
 		<-stay
 	case "slow":
 		_, _ = io.Copy(io.Discard, in)
+	case "cut":
+		_, _ = io.Copy(io.Discard, in)
+		return 1
 	default:
 		announce()
 		_, _ = io.Copy(io.Discard, in)
@@ -177,6 +180,16 @@ func TestTheFateOfANodeTellsHandsFromFailures(t *testing.T) {
 	p.stop(within(t))
 	if fate, text := p.fate(); fate != fateKilled || text != "down (killed)" {
 		t.Errorf("killed: fate %d, %q", fate, text)
+	}
+}
+
+// A node waits at its start, such as for the lease of the process before it. That it is
+// not wanted any more meanwhile is no failure of it, whatever it says of that.
+func TestANodeThatIsStoppedWhileItStartsHasNotFailed(t *testing.T) {
+	p := startFake(t, "cut")
+	p.stop(within(t))
+	if fate, text := p.fate(); fate != fateStopped {
+		t.Errorf("%v, %s", fate, text)
 	}
 }
 

@@ -23,9 +23,9 @@ func (n *Node) InstanceTarget(id, typ string) Target {
 	return t
 }
 
-// instanceKind returns the kind of a message to an Instance Spot. typed says that it names a
-// type, asks that its sender wants a reply, waits that the sender of a one-way message waits until a
-// queue has taken it.
+// instanceKind returns the kind of a message to an Instance Spot. typed says that it names
+// a type, asks that its sender wants a reply, waits that the sender of a one-way message
+// waits until a queue has taken it.
 func instanceKind(typed, asks, waits bool) messageKind {
 	switch {
 	case typed && asks:
