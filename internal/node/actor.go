@@ -184,7 +184,8 @@ func controlMessage(f func(*turn)) message {
 	return message{sender: sender{kind: msgControl}, packet: noPacket, control: f, deadline: clock.Never}
 }
 
-var noPacket, stepPacket = new(packetType), new(packetType)
+// relayPacket is of the control message that brings a relayed one: see incoming.
+var noPacket, stepPacket, relayPacket = new(packetType), new(packetType), new(packetType)
 
 // step is ended for a step of a Spot's beginning or end, which runs while all else is held.
 func (c *objectCell) step(f func(*turn)) {
@@ -204,7 +205,8 @@ type hold struct {
 
 type heldMessage struct {
 	message
-	kept mailbox.Kept
+	kept   mailbox.Kept
+	copied bool // the original is at another node
 }
 
 // Begin implements mailbox.Consumer.
@@ -221,15 +223,19 @@ func (h *hold) Consume(claim *mailbox.Claim[message], m *message) {
 	if kept.Counts() {
 		h.counted++
 	}
-	h.held = append(h.held, heldMessage{m.take(), kept})
+	h.held = append(h.held, heldMessage{message: m.take(), kept: kept})
 }
 
 // unread puts what is held in front of what is queued.
 func (h *hold) unread(claim *mailbox.Claim[message]) {
-	for i := len(h.held) - 1; i >= 0; i-- {
-		claim.Unread(&h.held[i].message, h.held[i].kept)
-	}
+	unread(claim, h.held)
 	h.held, h.counted = nil, 0
+}
+
+func unread(claim *mailbox.Claim[message], held []heldMessage) {
+	for i := len(held) - 1; i >= 0; i-- {
+		claim.Unread(&held[i].message, held[i].kept)
+	}
 }
 
 // accept tells the senders of offers that an open Spot has them.
@@ -302,12 +308,18 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 	if f := e.cell.calm.Swap(nil); f != nil {
 		(*f)(&turn{node: e.cell.node, refused: e.err})
 	}
-	e.cell.fenceTimers()
-	e.cell.bind(binding{})
-	if spot := e.cell.spot.Swap(nil); spot != nil {
+	e.cell.vacate()
+}
+
+// vacate ends what is of the object at this node. Under its claim.
+func (c *objectCell) vacate() {
+	c.gone.Store(true)
+	c.fenceTimers()
+	c.bind(binding{})
+	if spot := c.spot.Swap(nil); spot != nil {
 		spot.members.leave()
 	}
-	e.cell.instance = nil
+	c.instance = nil
 }
 
 // Consume implements mailbox.Consumer.

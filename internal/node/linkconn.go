@@ -206,23 +206,22 @@ func (l *linkConn) sendControl(r wire.Record) {
 // sendReply answers a request. Replies need no credit; if the peer takes them so
 // slowly that the out queue is full, an error, which is small, goes instead.
 func (l *linkConn) sendReply(corr uint64, codec uint8, payload []byte) {
-	r := wire.Reply{Correlation: corr, Codec: codec, Payload: payload}
-	b := buf.Get(r.Size())
-	r.AppendTo(b.Bytes()[:0])
-	if errors.Is(l.conn.Send(b), engine.ErrFull) {
+	if !l.sendAnswer(&wire.Reply{Correlation: corr, Codec: codec, Payload: payload}) {
 		l.sendError(corr, errRepliesFull)
 	}
 }
 
+// sendAnswer sends a record with a reply. It is false if the out queue is full.
+func (l *linkConn) sendAnswer(r wire.Record) bool {
+	b := buf.Get(r.Size())
+	r.AppendTo(b.Bytes()[:0])
+	return !errors.Is(l.conn.Send(b), engine.ErrFull)
+}
+
 func (l *linkConn) sendError(corr uint64, err *Error) {
-	text := err.Text
-	switch {
-	case err.Err != nil && text == "":
-		text = err.Err.Error()
-	case err.Err != nil:
-		text += ": " + err.Err.Error()
-	}
-	l.sendControl(&wire.ErrorReply{Correlation: corr, Kind: uint8(err.Kind), Text: []byte(text), Stale: err.stale, Application: err.application})
+	l.sendControl(&wire.ErrorReply{
+		Correlation: corr, Kind: uint8(err.Kind), Text: []byte(err.onWire()), Stale: err.stale, Application: err.application,
+	})
 }
 
 // consumed gives the credit of a record back that this node worked off.

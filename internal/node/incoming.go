@@ -1,0 +1,181 @@
+package node
+
+import (
+	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/invariant"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/mailbox"
+	"github.com/zlnode/zlnode/relay"
+)
+
+// incoming is an Actor's temporary queue: the consumer of its mailbox at the target from
+// the registration on, until the move is decided. It keeps apart what travelled in the
+// payload, what was relayed before the cutover, and the rest (RL-08). Steps run.
+//
+// The numbering of relayed messages goes on after the object has opened, for as long as
+// the source may still send: see relayed.
+type incoming struct {
+	cell *objectCell
+	id   moveID
+	from process // the source
+
+	// Owned by the cell's claim.
+	saved   []message
+	relayed []heldMessage
+	rest    []heldMessage
+	in      relay.In
+	sum     uint32 // CRC-32C of what was relayed before the cutover
+	cut     bool
+	known   bool // the commit is: what was relayed is acknowledged
+}
+
+// Begin implements mailbox.Consumer.
+func (i *incoming) Begin(*mailbox.Claim[message]) {}
+
+// Consume implements mailbox.Consumer.
+func (i *incoming) Consume(claim *mailbox.Claim[message], m *message) {
+	if m.packet == stepPacket || m.packet == relayPacket {
+		m.control(&turn{node: i.cell.node, cell: i.cell, claim: claim})
+		m.done()
+		return
+	}
+	kept := claim.Keep()
+	i.rest = append(i.rest, heldMessage{message: m.take(), kept: kept})
+}
+
+// take puts a relayed message into the Actor's mailbox, outside its budget: the source
+// keeps the original in its own until the commit, and then the link's credit bounds what
+// is under way. Called by the link's loop.
+func (i *incoming) take(l *linkConn, r *wire.Relay, sum uint32, paid uint32, owner *buf.Buf) {
+	m, seq := i.cell.arrived(&r.Message, i.from, l, paid, owner), r.Seq
+	size := r.Message.Size()
+	c := controlMessage(func(t *turn) {
+		if t.refused != nil {
+			m.refuse(i.cell.node, t.refused)
+			return
+		}
+		i.relayOne(t, l, seq, &m, func() { i.sum = chunker.Combine(i.sum, sum, int64(size)) })
+	})
+	c.packet = relayPacket
+	i.cell.box.PushControl(c)
+}
+
+// relayOne is the turn of a relayed message.
+func (i *incoming) relayOne(t *turn, l *linkConn, seq uint64, m *message, count func()) {
+	if i.in.Accept(seq) != relay.New {
+		m.done() // the source sends again what may have been lost; one that is missing comes so
+		return
+	}
+	temporary := i.cell.current == mailbox.Consumer[message](i)
+	if temporary { // what waits here must not keep others from the link
+		m.giveBack()
+		m.paid &^= 1<<hopsShift - 1
+	}
+	switch {
+	case temporary && !i.cut:
+		count()
+		i.relayed = append(i.relayed, heldMessage{message: *m})
+	case temporary:
+		i.rest = append(i.rest, heldMessage{message: *m, copied: true})
+	default:
+		i.cell.current.Consume(t.claim, m)
+	}
+	if i.known {
+		i.acknowledge(l)
+	}
+}
+
+// acknowledge tells the source what is here for good.
+func (i *incoming) acknowledge(l *linkConn) {
+	if l == nil || l.gone.Load() {
+		return // on its next link the source asks
+	}
+	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressReady, Seq: i.in.Last()}
+	if i.known {
+		p.State, p.OwnerGen = wire.ProgressCommitted, i.cell.ref.OwnerGen
+	}
+	l.sendControl(&p)
+}
+
+// cutover is told that nothing more comes before the boundary. What it says is a check:
+// what is missing would have been sent again.
+func (i *incoming) cutover(c *wire.Cutover) *Error {
+	if i.cut {
+		return nil
+	}
+	i.cut = true
+	if c.Seq != i.in.Last() || c.CRC != i.sum {
+		return fail(errkind.ProtocolError, opMove, i.cell.ref.ID, "the cutover tells of %d relayed messages with sum %08x, here are %d with %08x",
+			c.Seq, c.CRC, i.in.Last(), i.sum)
+	}
+	return nil
+}
+
+// drop is for a move that was given up. What was saved and relayed are copies: nobody is
+// answered for them. What came straight here is forwarded to the Actor's owner, or answered.
+func (i *incoming) drop(claim *mailbox.Claim[message], err *Error) {
+	n := i.cell.node
+	for k := range i.saved {
+		i.saved[k].done()
+	}
+	for k := range i.relayed {
+		i.relayed[k].done()
+	}
+	l := n.linkOf(i.from)
+	for k := range i.rest {
+		m := &i.rest[k]
+		claim.Release(m.kept)
+		switch {
+		case m.copied:
+			m.done()
+		case m.kind == msgSend && l != nil && n.forward(l, i.cell, &m.message):
+			m.done()
+		default:
+			m.refuse(n, err)
+		}
+	}
+	i.saved, i.relayed, i.rest = nil, nil, nil
+	i.cell.become(claim, &refusal{node: n, err: err})
+	i.cell.vacate()
+}
+
+// forward sends a one-way message on to the owner that has stayed, if the link takes it now.
+func (n *Node) forward(l *linkConn, c *objectCell, m *message) bool {
+	if m.hops() >= wire.MaxHops {
+		return false
+	}
+	w := wire.ActorMessage{
+		ID: []byte(c.ref.ID), Op: n.operations.Add(1), Hops: m.hops() + 1,
+		Name: []byte(m.packet.name), Codec: m.codec, Metadata: m.metadata(), Payload: m.body(),
+	}
+	record := buf.Get(w.Size())
+	w.AppendTo(record.Bytes()[:0])
+	taken, err := l.sendNow(record)
+	if !taken {
+		record.Free()
+	}
+	return taken && err == nil
+}
+
+// opening makes the Actor the consumer of its own mailbox, with all in front of it in
+// order: what was saved, what was relayed before the cutover, the rest.
+type opening struct{ from *incoming }
+
+// Begin implements mailbox.Consumer.
+func (o *opening) Begin(claim *mailbox.Claim[message]) {
+	i := o.from
+	i.cell.become(claim, i.cell)
+	unread(claim, i.rest)
+	unread(claim, i.relayed)
+	for k := len(i.saved) - 1; k >= 0; k-- {
+		claim.Unread(&i.saved[k], mailbox.Kept{})
+	}
+	i.rest, i.relayed, i.saved = nil, nil, nil
+}
+
+// Consume implements mailbox.Consumer.
+func (o *opening) Consume(*mailbox.Claim[message], *message) {
+	invariant.Check(false, "an opening got a message; its Begin gives the mailbox on")
+}
