@@ -1,0 +1,216 @@
+package relay
+
+import (
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/store"
+)
+
+// Ask is a source's question for admission. Two with one identity are equal, or one is not
+// from the source.
+type Ask struct {
+	Fence
+	SpotID  string   // the User Spot that it wants to enter
+	Request [32]byte // digest of what the application is asked, with its codec
+}
+
+// Restore is a source's request to take the unit over.
+type Restore struct {
+	Move          store.MoveRef  // as it was reserved
+	OwnerGen      store.OwnerGen // of the source
+	SourceOwnerID string
+	SourceLease   store.LeaseGen
+	InUserSpot    bool // Move.MoveSpotID is a User Spot
+	Payload       Payload
+}
+
+// Payload identifies what is sent.
+type Payload struct {
+	Bytes       uint64
+	Chunks, CRC uint32
+}
+
+// Fence returns the identity of the attempt.
+func (r *Restore) Fence() Fence {
+	return Fence{
+		ID: r.Move.ID, ObjectGen: r.Move.ObjectGen, OwnerGen: r.OwnerGen, Version: r.Move.Version,
+		Relocation: r.Move.Relocation, Attempt: r.Move.Attempt,
+	}
+}
+
+// TargetJob is what a Target is made with, besides what it is asked.
+type TargetJob struct {
+	Self               store.Lease // of this process
+	From               Process     // who asks: the unit's owner
+	CommitOp, GiveUpOp store.OpID
+}
+
+// TargetStep is what a Target wants done.
+type TargetStep uint8
+
+const (
+	// TargetRead: read the unit's row. Ends with TargetRow.
+	TargetRead TargetStep = iota + 1
+	// TargetAsk: have the application decide about the unit in Row by the deadline, with a
+	// place kept among the Spot's members. Ends with TargetDecided.
+	TargetAsk
+	// TargetAnswer: answer who asks for admission: accepted, or refused if Reject, both with
+	// Reply; or Failure. Unless it is accepted all that was prepared is dropped in the same
+	// step (RL-03). Nothing is waited for. It may come more than once.
+	TargetAnswer
+	// TargetAssemble: wait until the payload is whole. Ends with TargetAssembled or
+	// TargetBroken.
+	TargetAssemble
+	// TargetStage: make the unit of Row and restore it, without running anything of it. Ends
+	// with TargetStaged.
+	TargetStage
+	// TargetReady: say relay-ready. Nothing is waited for. It may come more than once.
+	TargetReady
+	// TargetRefuse: answer who asks with Failure. If Unstage, what was assembled and restored is
+	// dropped; the rest of the preparation stays. Nothing is waited for.
+	TargetRefuse
+	// TargetCommit: send Commit to the Store, if the lease allows. Fallback says that no
+	// cutover has come. Ends with TargetCommitted.
+	TargetCommit
+	// TargetGiveUp: send GiveUp to the Store. Ends with TargetGaveUp.
+	TargetGiveUp
+	// TargetConfirm: see to it that Row is written in the epoch that this process knows. Ends
+	// with TargetConfirmed.
+	TargetConfirm
+	// TargetMerge: the unit is this process's, by Row. Put the queues together with dispatch
+	// closed, tell the source, and send the Session's owner the new route. Ends with
+	// TargetMerged.
+	TargetMerge
+	// TargetJoined: run OnJoinedActor. When it has run for the first time, whatever it gave,
+	// the source is told that the unit left it. Ends with TargetJoinedDone.
+	TargetJoined
+	// TargetComplete: run the completion callback. Ends with TargetCompleted.
+	TargetComplete
+	// TargetEnd: the attempt is over with Outcome.
+	TargetEnd
+)
+
+// TargetEffect is what a Target wants done next.
+type TargetEffect struct {
+	Do       TargetStep
+	Row      store.Authority
+	Deadline clock.Mono // of TargetAsk
+	Reject   bool
+	Reply    Reply
+	Failure  *Failure
+	Unstage  bool
+	Commit   store.CommitMove
+	Fallback bool
+	GiveUp   store.EndMove
+	Outcome  TargetOutcome
+}
+
+// TargetOutcome is how a Target ended.
+type TargetOutcome uint8
+
+const (
+	// TargetDropped: the unit is not this process's. All that was prepared goes; who waits for an
+	// answer gets Failure. Of what came for the unit, copies that the source relayed are dropped
+	// unanswered, and originals go to the owner, or end Unavailable.
+	TargetDropped TargetOutcome = iota + 1
+	// TargetOpened: it is, by Row, and dispatch opens.
+	TargetOpened
+	// TargetStuck: it is, by Row, but a callback failed, for Failure, until the deadline. It
+	// stays sealed.
+	TargetStuck
+)
+
+// TargetFact says what happened.
+type TargetFact uint8
+
+const (
+	// TargetTick: time has passed.
+	TargetTick TargetFact = iota + 1
+	// TargetAsked: the source asks for admission by Ask, until Deadline. It may ask again.
+	TargetAsked
+	// TargetRestoring: the source asks to restore by Restore, until Deadline. It may ask again.
+	TargetRestoring
+	// TargetRow: Row if Found, or Err.
+	TargetRow
+	// TargetDecided: the application accepts, or refuses if Reject, both with Reply; or it does
+	// not decide, for Failure.
+	TargetDecided
+	// TargetAssembled: the payload is whole, and its checksum is right.
+	TargetAssembled
+	// TargetBroken: it cannot be, for Failure.
+	TargetBroken
+	// TargetStaged: the unit is restored, or is not for Failure. MayAct says whether this
+	// process may act.
+	TargetStaged
+	// TargetRelayed: a relay record of the attempt has come.
+	TargetRelayed
+	// TargetCutover: the cutover has come, and all records before it.
+	TargetCutover
+	// TargetAborted: the source says that the move is off, or a later attempt replaces it.
+	TargetAborted
+	// TargetCommitted: Change, or Err.
+	TargetCommitted
+	// TargetGaveUp: Change, or Err.
+	TargetGaveUp
+	// TargetConfirmed: Row is the row as it is written, or it cannot be for Failure.
+	TargetConfirmed
+	// TargetMerged: the queues are one.
+	TargetMerged
+	// TargetJoinedDone: it is done, or Failure.
+	TargetJoinedDone
+	// TargetCompleted: it is done, or Failure.
+	TargetCompleted
+	// TargetStopping: the node has begun to stop.
+	TargetStopping
+)
+
+// TargetEvent is something that happened.
+type TargetEvent struct {
+	Is                    TargetFact
+	Ask                   Ask
+	Restore               Restore
+	Deadline              clock.Mono
+	MayAct, Reject, Found bool
+	Reply                 Reply
+	Row                   store.Authority
+	Change                store.Change
+	Failure               *Failure
+	Err                   error
+}
+
+// Progress is how far a Target is, for a source that asks.
+type Progress uint8
+
+const (
+	ProgressAssembling Progress = iota + 1 // relay-ready is still to come
+	ProgressReady                          // it was said, and the commit's outcome is not known
+	ProgressCommitted                      // the unit is the target's
+	ProgressGone                           // it never will be, by this attempt
+)
+
+// Target is the half of a move at the process that the unit goes to. Whoever makes it has
+// registered the unit's temporary queue before, which takes all that comes for the unit, and
+// keeps it until the Target ends.
+type Target struct{}
+
+// NewTarget returns a Target that waits for TargetAsked or TargetRestoring.
+func NewTarget(j TargetJob, t Timing) *Target { return &Target{} }
+
+// Effect returns what is to be done next, and forgets it. ok is false while the Target
+// waits for an event, or for time to pass.
+func (t *Target) Effect() (e TargetEffect, ok bool) { return e, false }
+
+// NextDeadline returns when Step is to be called with TargetTick if nothing happens.
+func (t *Target) NextDeadline() (clock.Mono, bool) { return clock.Never, false }
+
+// Step takes what happened.
+func (t *Target) Step(now clock.Mono, e TargetEvent) {}
+
+// Fence returns the identity of the attempt, as the source told it last.
+func (t *Target) Fence() Fence { return Fence{} }
+
+// Progress returns how far it is.
+func (t *Target) Progress() Progress { return 0 }
+
+// Committing reports whether a commit was sent whose outcome is not known. Then no later
+// attempt replaces this one.
+func (t *Target) Committing() bool { return false }
