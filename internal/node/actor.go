@@ -27,9 +27,10 @@ type objectCell struct {
 	ref      ActorRef
 	context  ObjectContext
 
-	// Who has taken the row owns version and the writes of epoch; see rowLocks.
-	version store.Version
+	// Who has taken the row owns these, but for reads of version and epoch; see rowLocks.
+	version atomic.Uint64 // of the row
 	epoch   atomic.Uint64 // of the Store, in which the row was last written; 0: it is not Ready yet
+	rowSpot *objectCell   // the User Spot that an Actor's row names; nil: the Entry Spot
 
 	// group is the gate that the object shares with others; nil: it has its own. The
 	// claim's holder writes it.
@@ -63,7 +64,8 @@ type objectCell struct {
 // of its row; 0: the Store knows nothing of it.
 func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held *hold) *objectCell {
 	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
-	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0, version: version}
+	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0}
+	c.version.Store(uint64(version))
 	c.context.cell, held.cell = c, c
 	limits := n.queueLimits()
 	if g := n.gateOf(t); g != nil {

@@ -47,7 +47,9 @@ const (
 // JoinOutcome is how a Join ended.
 type JoinOutcome struct {
 	Result JoinResult
-	Err    *Error // of a failed one
+	Ref    ActorRef // of the Actor, in the Spot that it has joined; of an accepted one
+	Reply  []byte   // of OnActorJoin, if it gave one; of an accepted or rejected one
+	Err    *Error   // of a failed one
 }
 
 // JoinResult is the kind of an outcome.

@@ -164,8 +164,7 @@ func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.Targe
 		happened.Change, happened.Err = n.tryFinish(&e.Finish)
 	case creation.TargetConfirm:
 		happened.Is = creation.TargetConfirmed
-		c.cell.version = e.Row.Version
-		c.cell.epoch.Store(uint64(e.Row.Epoch))
+		c.cell.written(&e.Row)
 		if err := n.confirm(c.cell); err != nil {
 			happened.Failure = failureOf(err)
 		}
@@ -308,19 +307,6 @@ func (n *Node) confirm(c *objectCell) *Error {
 			return errStopping
 		}
 	}
-}
-
-// fence names a row of this process: of a Spot, or of an Actor in its Entry Spot.
-func (n *Node) fence(kind store.Kind, id string, gen store.ObjectGen, v store.Version) store.Fence {
-	return store.Fence{ID: id, ObjectGen: gen, Version: v, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), SpotID: n.entryOf(kind)}
-}
-
-// entryOf returns the Entry Spot, for what has a Spot that it is in.
-func (n *Node) entryOf(kind store.Kind) string {
-	if kind == store.Actor {
-		return n.entryID
-	}
-	return ""
 }
 
 // attempt makes one try of a Store change, bounded on its own.

@@ -263,7 +263,7 @@ func (n *Node) deleteRow(cell *objectCell, op store.OpID) (kept bool, why store.
 	if cell.typ.Kind != store.Actor {
 		what = opClose
 	}
-	fence := n.fence(cell.typ.Kind, id, store.ObjectGen(cell.ref.ObjectGen), cell.version)
+	fence := cell.fence()
 	change, doubt, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
 		n.deletes <- struct{}{} // each holder leaves within storeCallMax
 		defer func() { <-n.deletes }()

@@ -205,9 +205,10 @@ const (
 func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	r := store.Reassert{
 		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: c.typ.Kind, Type: c.typ.Name, Wide: c.typ.Wide,
-		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: c.version,
-		Mesh: c.ref.Mesh, SpotID: n.entryOf(c.typ.Kind),
+		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: store.Version(c.version.Load()),
+		Mesh: c.ref.Mesh,
 	}
+	r.SpotID, r.InUserSpot, r.Shares = c.place()
 	// While a try may be applied yet, the row is not let go: a Destroy would be undone by it.
 	change, _, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
 		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reassert(ctx, r) })
@@ -225,14 +226,14 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	row := &change.Record
 	switch change.Reason {
 	case store.Applied, store.AlreadyApplied:
-		c.version = row.Version
+		c.version.Store(uint64(row.Version))
 		c.epoch.Store(uint64(epoch))
 		return rowIsWritten
 	case store.EpochChanged:
 		return epochIsOver
 	case store.VersionConflict:
 		if n.owns(row) && row.ObjectGen == r.ObjectGen {
-			c.version = max(c.version, row.Version) // an own change whose answer was lost
+			c.version.Store(max(c.version.Load(), uint64(row.Version))) // an own change whose answer was lost
 			return rowInDoubt
 		}
 		if row.Version <= r.Version {
