@@ -50,6 +50,9 @@ type objectCell struct {
 	entrance *entrance    // of its queue; nil in tests of handlers
 	used     atomic.Int64 // clock.Mono; when it was opened, or its last turn ended
 
+	// tenure says whether the object is this node's to change: see there.
+	tenure atomic.Uint32
+
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]
 
@@ -59,6 +62,13 @@ type objectCell struct {
 	timers  *objectTimers
 	closing bool // a Spot's OnClosing has begun
 }
+
+// What the object's row says of this node. The object's moves write it.
+const (
+	owned    uint32 = iota
+	arriving        // it may become this node's
+	leaving         // it is another's, or about to be; what comes for it is relayed
+)
 
 // newCell makes a cell whose messages go to held until it is released. The version is that
 // of its row; 0: the Store knows nothing of it.

@@ -77,7 +77,7 @@ func (w *wayBack) reply(n *Node, codec uint8, payload []byte) {
 		return
 	}
 	r := w.record()
-	r.Reply, r.Codec, r.Payload = true, codec, payload
+	r.Success, r.Codec, r.Payload = true, codec, payload
 	if l := w.link(n); l == nil {
 		n.counters.lateReplies.Add(1)
 	} else if !l.sendAnswer(&r) {
@@ -105,7 +105,7 @@ func (l *linkConn) relayedReply(r *wire.RelayedReply, owner *buf.Buf) {
 	n, to := l.node, processOf(&r.To)
 	if to == n.self() {
 		got := result{codec: r.Codec, payload: r.Payload}
-		if r.Reply {
+		if r.Success {
 			got.owner = owner.Ref()
 		} else {
 			got = result{err: &Error{Kind: errkind.Kind(r.Kind), Text: string(r.Text), stale: r.Stale, application: r.Application}}

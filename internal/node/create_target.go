@@ -179,10 +179,15 @@ func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.Targe
 // tryFinish makes one try to tell the Store how a creation ended, unless the lease is in
 // doubt. That rows are to be written again is no reason against it, as these wait for it.
 func (n *Node) tryFinish(f *store.Finish) (store.Change, error) {
+	return n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, *f) })
+}
+
+// whileLeased makes one try of a Store change, unless the lease is in doubt.
+func (n *Node) whileLeased(try func(context.Context) (store.Change, error)) (store.Change, error) {
 	if clock.Now().Reached(clock.Mono(n.leased.Load())) {
 		return store.Change{}, store.ErrUnavailable
 	}
-	return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, *f) })
+	return n.attempt(try)
 }
 
 // end opens the object, or drops it.

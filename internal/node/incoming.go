@@ -1,9 +1,8 @@
 package node
 
 import (
-	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
-	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/invariant"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
@@ -20,13 +19,15 @@ type incoming struct {
 	cell *objectCell
 	id   moveID
 	from process // the source
+	// ownerGen is that of the Actor once it is here.
+	ownerGen uint64
+	chunks   uint32 // of the payload
 
 	// Owned by the cell's claim.
 	saved   []message
 	relayed []heldMessage
 	rest    []heldMessage
 	in      relay.In
-	sum     uint32 // CRC-32C of what was relayed before the cutover
 	cut     bool
 	known   bool // the commit is: what was relayed is acknowledged
 }
@@ -47,27 +48,37 @@ func (i *incoming) Consume(claim *mailbox.Claim[message], m *message) {
 
 // take puts a relayed message into the Actor's mailbox, outside its budget: the source
 // keeps the original in its own until the commit, and then the link's credit bounds what
-// is under way. Called by the link's loop.
-func (i *incoming) take(l *linkConn, r *wire.Relay, sum uint32, paid uint32, owner *buf.Buf) {
-	m, seq := i.cell.arrived(&r.Message, i.from, l, paid, owner), r.Seq
-	size := r.Message.Size()
+// is under way. body is of its record. Called by the link's loop.
+func (i *incoming) take(l *linkConn, r *wire.Relay, body []byte, paid uint32, owner *buf.Buf) {
+	m, seq, carried := i.cell.arrived(&r.Message, i.from, l, paid, owner), relay.Seq(r.Seq), body[wire.RelayHead-wire.HeaderSize:]
+	looped := r.Message.OwnerGen > i.ownerGen // the route from there led back
+	owner.Ref()
 	c := controlMessage(func(t *turn) {
+		defer owner.Free()
 		if t.refused != nil {
 			m.refuse(i.cell.node, t.refused)
 			return
 		}
-		i.relayOne(t, l, seq, &m, func() { i.sum = chunker.Combine(i.sum, sum, int64(size)) })
+		switch i.in.Accept(seq, carried) {
+		case relay.Fresh:
+			if looped {
+				m.refuse(i.cell.node, errTooFar)
+				return
+			}
+			i.relayOne(t, l, &m)
+		case relay.Duplicate:
+			m.done()
+		case relay.Gap:
+			m.done() // the source sends it again, behind what is missing
+			l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "a relayed message is missing, or is not what was sent"})
+		}
 	})
 	c.packet = relayPacket
 	i.cell.box.PushControl(c)
 }
 
 // relayOne is the turn of a relayed message.
-func (i *incoming) relayOne(t *turn, l *linkConn, seq uint64, m *message, count func()) {
-	if i.in.Accept(seq) != relay.New {
-		m.done() // the source sends again what may have been lost; one that is missing comes so
-		return
-	}
+func (i *incoming) relayOne(t *turn, l *linkConn, m *message) {
 	temporary := i.cell.current == mailbox.Consumer[message](i)
 	if temporary { // what waits here must not keep others from the link
 		m.giveBack()
@@ -75,7 +86,6 @@ func (i *incoming) relayOne(t *turn, l *linkConn, seq uint64, m *message, count 
 	}
 	switch {
 	case temporary && !i.cut:
-		count()
 		i.relayed = append(i.relayed, heldMessage{message: *m})
 	case temporary:
 		i.rest = append(i.rest, heldMessage{message: *m, copied: true})
@@ -92,25 +102,24 @@ func (i *incoming) acknowledge(l *linkConn) {
 	if l == nil || l.gone.Load() {
 		return // on its next link the source asks
 	}
-	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressReady, Seq: i.in.Last()}
+	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressReady, Chunks: i.chunks, Seq: uint64(i.in.Last())}
 	if i.known {
 		p.State, p.OwnerGen = wire.ProgressCommitted, i.cell.ref.OwnerGen
 	}
 	l.sendControl(&p)
 }
 
-// cutover is told that nothing more comes before the boundary. What it says is a check:
-// what is missing would have been sent again.
-func (i *incoming) cutover(c *wire.Cutover) *Error {
-	if i.cut {
-		return nil
+// cutover is told that nothing more comes before the boundary.
+func (i *incoming) cutover(l *linkConn, c *wire.Cutover) (taken bool) {
+	switch i.in.Cutover(relay.Seq(c.Seq), c.CRC) {
+	case relay.Fresh:
+		i.cut = true
+		return true
+	case relay.Gap:
+		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "the cutover does not tell of what was relayed"})
+	case relay.Duplicate:
 	}
-	i.cut = true
-	if c.Seq != i.in.Last() || c.CRC != i.sum {
-		return fail(errkind.ProtocolError, opMove, i.cell.ref.ID, "the cutover tells of %d relayed messages with sum %08x, here are %d with %08x",
-			c.Seq, c.CRC, i.in.Last(), i.sum)
-	}
-	return nil
+	return false
 }
 
 // drop is for a move that was given up. What was saved and relayed are copies: nobody is
@@ -159,12 +168,12 @@ func (n *Node) forward(l *linkConn, c *objectCell, m *message) bool {
 	return taken && err == nil
 }
 
-// opening makes the Actor the consumer of its own mailbox, with all in front of it in
+// merging makes the Actor the consumer of its own mailbox, with all in front of it in
 // order: what was saved, what was relayed before the cutover, the rest.
-type opening struct{ from *incoming }
+type merging struct{ from *incoming }
 
 // Begin implements mailbox.Consumer.
-func (o *opening) Begin(claim *mailbox.Claim[message]) {
+func (o *merging) Begin(claim *mailbox.Claim[message]) {
 	i := o.from
 	i.cell.become(claim, i.cell)
 	unread(claim, i.rest)
@@ -176,6 +185,6 @@ func (o *opening) Begin(claim *mailbox.Claim[message]) {
 }
 
 // Consume implements mailbox.Consumer.
-func (o *opening) Consume(*mailbox.Claim[message], *message) {
-	invariant.Check(false, "an opening got a message; its Begin gives the mailbox on")
+func (o *merging) Consume(*mailbox.Claim[message], *message) {
+	invariant.Check(false, "a merging got a message; its Begin gives the mailbox on")
 }

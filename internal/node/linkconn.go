@@ -8,11 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/invariant"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
 )
@@ -46,6 +48,8 @@ type linkConn struct {
 	gate    *link.CreditGate   // to send
 	returns *link.CreditReturn // received
 	pending *pendingTable
+	pacer    *chunker.Pacer[*stream] // Node.streams guards it and paceOver
+	paceOver bool
 }
 
 // linkHandler makes connections to links. One value serves the listener; each
@@ -102,6 +106,7 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	if l.pending != nil {
 		h.node.links.remove(l)
 		l.gate.Close()
+		h.node.streams.lost(l)
 		l.pending.fail(errLinkLost)
 	}
 	if l.shake != nil {
@@ -147,6 +152,7 @@ func (l *linkConn) judge(peer link.Peer) {
 	l.gate = link.NewCreditGate(int(peer.Window), sendersWaitingMax)
 	l.returns = link.NewCreditReturn(linkCreditBytes)
 	l.pending = newPendingTable()
+	l.node.streams.open(l)
 	verdict, replaced := l.node.links.judge(l, peer)
 	if replaced != nil {
 		replaced.goodbye(wire.GoodbyeReplaced, engine.CloseReason{Code: engine.Replaced, Text: "a newer link to the same node"})
@@ -166,6 +172,7 @@ func (l *linkConn) admitted(peer link.Peer) {
 		l.dial.up.Store(true)
 	}
 	l.node.links.publish(l)
+	l.node.linked(l)
 	l.node.mesh.meet()
 	l.node.log.Info().Str("peer", peer.RID).Bool("dialled", l.conn.Dialled()).Msg("link ready")
 }
@@ -201,6 +208,19 @@ func (l *linkConn) sendControl(r wire.Record) {
 	b := buf.Get(r.Size())
 	r.AppendTo(b.Bytes()[:0])
 	_ = l.conn.SendControl(b)
+}
+
+// sendRecord sends a record that waits for credit if its command does.
+func (l *linkConn) sendRecord(ctx context.Context, r wire.Record) *Error {
+	b := buf.Get(r.Size())
+	r.AppendTo(b.Bytes()[:0])
+	cmd, _, _, err := wire.Header(b.Bytes())
+	invariant.Check(err == nil, "encoded a record without a head: %v", err)
+	if info, _ := cmd.Info(); info.Credited {
+		return l.send(ctx, b)
+	}
+	_ = l.conn.SendControl(b) // a closed connection tells itself by OnClose
+	return nil
 }
 
 // sendReply answers a request. Replies need no credit; if the peer takes them so

@@ -1,8 +1,7 @@
 package node
 
 import (
-	"hash/crc32"
-
+	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -10,6 +9,7 @@ import (
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
 )
 
 var (
@@ -18,8 +18,6 @@ var (
 	errStranded = &Error{Kind: errkind.Unavailable, Text: "the object's move did not end in time, and it is at no node; see the node's stuck objects"}
 	errTooFar   = &Error{Kind: errkind.Unavailable, Text: "the message was carried after the object too often"}
 )
-
-var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
 // moveID names one attempt of a move.
 type moveID struct {
@@ -47,14 +45,16 @@ type mover struct {
 	saved []heldMessage
 	held  []heldMessage
 	out   relay.Out[handed]
-	sum   uint32 // CRC-32C of what was relayed before the cutover
-	cut   bool   // the cutover was sent, behind cutSeq
-	cutAt uint64
+	last  relay.Seq // that out has given
 	link  *linkConn
 	// unsure says that what was sent last may be lost. Nothing is sent before the target
 	// has said what it has.
 	unsure bool
-	follow *relay.Follow // once the commit is known
+
+	// Once the commit is known.
+	follow  relay.Follow
+	now     ActorRef
+	version uint64
 }
 
 type moverPhase uint8
@@ -98,6 +98,54 @@ func (v *mover) Consume(claim *mailbox.Claim[message], m *message) {
 	}
 }
 
+// captured is what goes along: segments of the payload, none of them copied again.
+type captured struct{ head, queue, state []byte }
+
+// capture ends what is saved and takes it, with state, timers and binding. In the Actor's
+// turn, so that no handler runs.
+func (v *mover) capture(bound *binding) (got captured, _ *Error) {
+	c, n := v.cell, v.cell.node
+	v.phase = moverHolding
+	m := wire.MoveState{SpotID: []byte(c.context.SpotID())}
+	if bound.stands() {
+		n.drained(*bound, v.id.relocation, c.ref)
+		owner := bound.key.owner(n)
+		m.HasBinding, m.Binding = true, wire.MovedBinding{Owner: owner.wire(), Session: bound.key.session, BindingGen: bound.key.gen}
+	}
+	if c.typ.Policy == PreserveState {
+		err := guard(n, "object", c.ref.ID, func() (e error) {
+			got.state, e = c.typ.Capture(c.instance)
+			if e == nil && got.state == nil {
+				e = fail(errkind.InternalFailure, "capture", c.ref.ID, "the adapter of type %q captured nil; an empty state is an empty slice", c.typ.Name)
+			}
+			return e
+		})
+		if c.failed("Capture", err); err != nil {
+			return got, fail(errkind.InternalFailure, opMove, c.ref.ID, "its state could not be captured")
+		}
+		m.HasState = true
+	}
+	if c.timers != nil {
+		timers := c.timers.set.Export(n.timerNow())
+		m.Timers = timers.AppendTo(nil)
+	}
+	now := clock.Now()
+	for i := range v.saved {
+		h := &v.saved[i]
+		if h.isControl() {
+			continue
+		}
+		if err := n.carriable(&h.message); err != nil {
+			return got, err
+		}
+		w := n.carried(c, &h.message, now)
+		got.queue = w.AppendTo(got.queue)
+		m.Saved++
+	}
+	got.head = m.AppendHead(nil, len(got.queue), len(got.state))
+	return got, nil
+}
+
 // handBack gives everything back to the Join's barrier, in order: the move was given up.
 type handBack struct{ from *mover }
 
@@ -131,7 +179,6 @@ func (v *mover) relay(claim *mailbox.Claim[message], l *linkConn) {
 		}
 		v.passKept(claim, &h.message, h.kept)
 	}
-	v.cut, v.cutAt = true, v.out.Last()
 	v.sendCutover()
 }
 
@@ -145,7 +192,7 @@ func (v *mover) pass(claim *mailbox.Claim[message], m *message) {
 // passKept relays a message whose share of the budgets is kept, or refuses it.
 func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox.Kept) {
 	n, now := v.cell.node, claim.Now()
-	err := v.passable(now, m)
+	gen, err := v.passable(now, m)
 	if err == nil {
 		err = n.carriable(m)
 	}
@@ -154,32 +201,38 @@ func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox
 		m.refuse(n, err)
 		return
 	}
+	v.last++
 	r := wire.Relay{
-		Relocation: v.id.relocation, Attempt: v.id.attempt, Seq: v.out.Last() + 1, Message: n.carried(v.cell, m, now),
+		Relocation: v.id.relocation, Attempt: v.id.attempt, Seq: uint64(v.last), Message: n.carried(v.cell, m, now),
 	}
+	r.Message.OwnerGen = gen
 	record := buf.Get(r.Size())
 	r.AppendTo(record.Bytes()[:0])
-	if !v.cut {
-		v.sum = crc32.Update(v.sum, crcTable, record.Bytes()[wire.RelayHead:])
-	}
 	from := m.sender
 	m.sender = sender{} // its credit and its answer stay with what is handed on
 	m.done()
-	v.out.Add(handed{record, from, kept})
+	seq := v.out.Add(handed{record, from, kept}, record.Bytes()[wire.RelayHead:])
+	invariant.Check(seq == v.last, "relayed message %d has the number %d", v.last, seq)
 	v.send(claim, record)
 }
 
-// passable says why a message cannot go on.
-func (v *mover) passable(now clock.Mono, m *message) *Error {
+// passable returns the owner generation of the route by which a message goes on, or says
+// why it does not.
+func (v *mover) passable(now clock.Mono, m *message) (uint64, *Error) {
+	if v.phase == moverFollowing {
+		on, refused := v.follow.Decide(now, relay.Stray{OwnerGen: store.OwnerGen(v.cell.ref.OwnerGen), Hops: m.hops(), Deadline: m.deadline})
+		if refused != nil {
+			return 0, &Error{Kind: refused.Kind, Text: refused.Text}
+		}
+		return uint64(on.OwnerGen), nil
+	}
 	switch {
 	case now.Reached(m.deadline):
-		return errNoReply
+		return 0, errNoReply
 	case m.hops() >= wire.MaxHops:
-		return errTooFar
-	case v.follow != nil && v.follow.Over(now):
-		return errMoved
+		return 0, errTooFar
 	}
-	return nil
+	return v.cell.ref.OwnerGen + 1, nil // as the commit will make it
 }
 
 // send sends a record that stays the mover's, waiting for the link's credit.
@@ -215,11 +268,13 @@ func (v *mover) ask(l *linkConn) {
 }
 
 func (v *mover) sendCutover() {
-	if v.unsure || v.link == nil {
+	last, crc := v.out.Cutover()
+	if v.link == nil || v.link.gone.Load() {
 		v.unsure = true
-		return
 	}
-	v.link.sendControl(&wire.Cutover{Relocation: v.id.relocation, Attempt: v.id.attempt, Seq: v.cutAt, CRC: v.sum})
+	if !v.unsure {
+		v.link.sendControl(&wire.Cutover{Relocation: v.id.relocation, Attempt: v.id.attempt, Seq: uint64(last), CRC: crc})
+	}
 }
 
 // reconnected is told of a new link to the target.
@@ -236,41 +291,41 @@ func (v *mover) progress(claim *mailbox.Claim[message], l *linkConn, p *wire.Mov
 	if v.phase < moverRelaying || l.gone.Load() {
 		return
 	}
-	if p.State == wire.ProgressCommitted {
-		v.acknowledged(claim, p.Seq)
+	if p.State == wire.ProgressCommitted && !v.acknowledged(claim, p.Seq) {
+		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "it acknowledges messages that were not relayed"})
+		return
 	}
 	if !v.unsure || p.State == wire.ProgressGone {
 		return
 	}
 	v.link, v.unsure = l, false
-	cut := p.State == wire.ProgressCommitted
-	for seq, h := range v.out.After(p.Seq) {
-		if v.cut && !cut && seq > v.cutAt {
-			cut = true
+	for again := range v.out.Again(relay.Seq(p.Seq)) {
+		if !again.Cutover {
+			v.send(claim, again.Item.record)
+		} else if p.State != wire.ProgressCommitted {
 			v.sendCutover()
 		}
-		v.send(claim, h.record)
-	}
-	if v.cut && !cut {
-		v.sendCutover()
 	}
 }
 
-func (v *mover) acknowledged(claim *mailbox.Claim[message], seq uint64) {
-	for _, h := range v.out.Acked(seq) {
+// acknowledged reports false for a number that was never given.
+func (v *mover) acknowledged(claim *mailbox.Claim[message], seq uint64) bool {
+	return v.out.Acked(relay.Seq(seq), func(h handed) {
 		claim.Release(h.kept)
 		h.record.Free()
 		h.sender.giveBack()
-	}
+	})
 }
 
 // left is told that the target owns the object: what is at this node is over (RL-17). The
 // originals of what travelled in the payload go.
-func (v *mover) left(claim *mailbox.Claim[message], f *relay.Follow) {
-	if v.phase == moverFollowing {
+func (v *mover) left(claim *mailbox.Claim[message], now ActorRef, version uint64) {
+	if v.phase != moverRelaying {
 		return
 	}
-	v.phase, v.follow = moverFollowing, f
+	n := v.cell.node
+	v.phase, v.now, v.version = moverFollowing, now, version
+	v.follow = relay.NewFollow(store.ObjectGen(now.ObjectGen), store.OwnerGen(now.OwnerGen), clock.Now(), n.cfg.MessageFollowDuration)
 	for i := range v.saved {
 		m := &v.saved[i]
 		claim.Release(m.kept)
@@ -296,18 +351,18 @@ func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
 		v.held[i].refuse(v.cell.node, err)
 	}
 	v.saved, v.held = nil, nil
-	for _, h := range v.out.Acked(v.out.Last()) {
+	v.out.Acked(v.last, func(h handed) {
 		claim.Release(h.kept)
 		h.record.Free()
 		h.sender.refuse(v.cell.node, err)
 		h.sender.giveBack()
-	}
+	})
 	v.cell.become(claim, &refusal{node: v.cell.node, err: err})
 }
 
 // notify tells the sender of a message that took an old route (MF-01).
 func (v *mover) notify(m *message) {
-	if v.follow != nil && m.link != nil && (m.kind == msgSend || m.kind == msgRequest) {
-		m.link.sendControl(&wire.FollowNotice{Ref: wireRef(v.follow.Ref()), StoreVersion: v.follow.Version()})
+	if v.phase == moverFollowing && m.link != nil && m.hops() == 0 && !m.fromSession() {
+		m.link.sendControl(&wire.FollowNotice{Ref: wireRef(v.now), StoreVersion: v.version})
 	}
 }

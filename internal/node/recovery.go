@@ -69,7 +69,7 @@ func (n *Node) eachObject(ctx context.Context, wanted, f func(*objectCell) bool)
 	var calls sync.WaitGroup
 	places := make(chan struct{}, rowCallsMax)
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if !c.stored || !wanted(c) {
+		if !c.stored || c.tenure.Load() != owned || !wanted(c) {
 			return true
 		}
 		select {

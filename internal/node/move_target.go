@@ -1,0 +1,815 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/timer"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/mailbox"
+	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
+)
+
+// moveIn is a move to this node, from the first request of its source on: it performs what
+// its Target wants, on a task of its own.
+type moveIn struct {
+	node  *Node
+	id    moveID
+	from  process
+	queue *incoming
+	until atomic.Int64 // clock.Mono; when the source sends nothing any more
+
+	// Of the task. cell is the queue's, too.
+	cell     *objectCell
+	typed    bool // cell is of the Actor's type; before, its type is not known
+	spot     *objectCell
+	entered  bool // the spot's roster counts the Actor
+	binding  binding
+	admitted relay.Reply
+	placed   bool // among the restores that run at once
+	locked   bool // the row is taken
+	left     bool // the source was told that the Actor is here
+
+	mu       sync.Mutex
+	fence    relay.Fence
+	commits  bool // a commit was sent whose outcome is not known
+	progress relay.Progress
+	events   []relay.TargetEvent // that nobody has looked at yet
+	arrived  chan struct{}       // has room for one: there are some
+	asked    waiting             // for admission
+	request  []byte              // of that
+	codec    uint8
+	restores waiting // for relay-ready
+	op       store.OpID
+	spotID   string
+	member   bool // spotID is a User Spot
+	payload  *chunker.Incoming
+	broken   error
+	whole    chan struct{} // closed when all of the payload has come, or it is broken
+	over     chan struct{}
+}
+
+// waiting is a request of the source that is to be answered.
+type waiting struct {
+	link *linkConn
+	corr uint64
+}
+
+// anActor is the type of Actors whose type is not read yet. Their packets find their
+// handlers when they run.
+var anActor = &ObjectType{Kind: store.Actor, packets: map[string]*packetType{}}
+
+// preparation returns the move that a request of the source is about, which begins with
+// it if it is new: then its temporary queue is registered when this returns (RL-04, RL-25).
+// Of two attempts the later one stays (RL-13). A nil one with a nil error: replaced has to
+// end first. Called by the link's loop or a task.
+func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, replaced *moveIn, _ *Error) {
+	n := l.node
+	if n.stopping.Load() {
+		return nil, nil, errStopping
+	}
+	if !n.mayAct(n.lately()) {
+		return nil, nil, errNotOwner
+	}
+	var err *Error
+	n.moves.preparing.Update(ref.ID, func(have *moveIn, present bool) (*moveIn, bool) {
+		if present {
+			have.mu.Lock()
+			verdict := relay.Judge(have.fence, fence, have.commits)
+			have.mu.Unlock()
+			switch verdict {
+			case relay.Same:
+				i = have
+			case relay.Replace:
+				replaced = have
+			case relay.Forged:
+				err = fail(errkind.ProtocolError, opMove, ref.ID, "the same attempt was asked for with other contents")
+			default:
+				err = fail(errkind.Unavailable, opMove, ref.ID, "another attempt to move it here is under way")
+			}
+			return have, true
+		}
+		i = l.prepare(ref, fence)
+		return i, true
+	})
+	if i != nil && i.begin() {
+		if !n.tasks.Go(i.run) {
+			return nil, nil, errStopping
+		}
+	}
+	if replaced != nil {
+		replaced.tell(relay.TargetEvent{Is: relay.TargetAborted})
+	}
+	return i, replaced, err
+}
+
+// prepare registers the temporary queue of a new attempt.
+func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
+	n := l.node
+	i := &moveIn{
+		node: n, id: moveID{fence.Relocation, fence.Attempt}, from: l.process(), fence: fence, progress: relay.ProgressAssembling,
+		arrived: make(chan struct{}, 1), over: make(chan struct{}),
+	}
+	i.until.Store(int64(clock.Never))
+	here := ActorRef{ID: ref.ID, ObjectGen: ref.ObjectGen, Lifecycle: n.id.Lifecycle, OwnerGen: ref.OwnerGen + 1}
+	i.queue = &incoming{id: i.id, from: i.from, ownerGen: here.OwnerGen}
+	i.cell = n.cellWith(anActor, here, i.queue, nil)
+	i.queue.cell = i.cell
+	i.cell.tenure.Store(arriving)
+	n.moves.in.Store(i.id.key(), i)
+	n.actors.Update(ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
+		if present { // it was here before, and what comes for it follows it
+			return now, true
+		}
+		return i.cell, true
+	})
+	return i
+}
+
+// begin reports whether the task is to be started.
+func (i *moveIn) begin() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.whole != nil {
+		return false
+	}
+	i.whole = make(chan struct{})
+	return true
+}
+
+// joinAdmit takes the question of a source whether its Actor may come.
+func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
+	ref, deadline := refFromWire(&a.Ref), deadlineAfter(a.DeadlineMS)
+	fence := relay.Fence{
+		ID: ref.ID, ObjectGen: store.ObjectGen(ref.ObjectGen), OwnerGen: store.OwnerGen(ref.OwnerGen), Version: store.Version(a.StoreVersion),
+		Relocation: a.Relocation, Attempt: a.Attempt,
+	}
+	ask := relay.Ask{Fence: fence, SpotID: string(a.SpotID), Request: digestOf(a.Codec, a.Request)}
+	corr, op, codec, request := a.Correlation, store.OpID(a.Op), a.Codec, append([]byte{}, a.Request...)
+	l.consumed(int(paid))
+	l.prepared(&ref, fence, corr, func(i *moveIn) {
+		i.mu.Lock()
+		i.asked, i.request, i.codec, i.op, i.spotID, i.member = waiting{l, corr}, request, codec, op, ask.SpotID, true
+		i.mu.Unlock()
+		i.tell(relay.TargetEvent{Is: relay.TargetAsked, Ask: ask, Deadline: deadline, MayAct: true})
+	})
+}
+
+// restore takes the request of a source to take its Actor over.
+func (l *linkConn) restore(r *wire.Restore) {
+	ref, deadline := refFromWire(&r.Ref), deadlineAfter(r.DeadlineMS)
+	want := relay.Restore{
+		Move: store.MoveRef{
+			ID: ref.ID, ObjectGen: store.ObjectGen(ref.ObjectGen), Version: store.Version(r.StoreVersion), Relocation: r.Relocation,
+			Attempt: r.Attempt, Epoch: store.Epoch(r.Epoch), SpotID: string(r.SpotID), MoveSpotID: string(r.TargetSpotID),
+		},
+		OwnerGen: store.OwnerGen(ref.OwnerGen), SourceOwnerID: string(r.SourceOwnerID), SourceLease: store.LeaseGen(r.SourceLease),
+		InUserSpot: r.InUserSpot, Payload: relay.Payload{Bytes: r.Manifest.Total, Chunks: r.Manifest.Chunks, CRC: r.Manifest.CRC},
+	}
+	corr, op := r.Correlation, store.OpID(r.Op)
+	manifest := chunker.Manifest{
+		Total: r.Manifest.Total, Raw: r.Manifest.Raw, ChunkBytes: r.Manifest.ChunkBytes, Chunks: r.Manifest.Chunks, CRC: r.Manifest.CRC,
+		Compression: chunker.Compression(r.Manifest.Compression),
+	}
+	l.prepared(&ref, want.Fence(), corr, func(i *moveIn) {
+		i.mu.Lock()
+		i.restores, i.op, i.spotID, i.member = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot
+		if i.payload == nil && i.progress == relay.ProgressAssembling {
+			var err error
+			if i.payload, err = chunker.NewIncoming(manifest, chunker.Limits{}); err != nil {
+				i.broken = err
+				i.finish()
+			} else if i.payload.Done() {
+				i.finish()
+			}
+		}
+		i.mu.Unlock()
+		i.tell(relay.TargetEvent{Is: relay.TargetRestoring, Restore: want, Deadline: deadline, MayAct: true})
+		i.answer(l)
+	})
+}
+
+// prepared gives f the preparation, once one that it replaces has ended, or answers.
+func (l *linkConn) prepared(ref *ActorRef, fence relay.Fence, corr uint64, f func(*moveIn)) {
+	i, replaced, err := l.preparation(ref, fence)
+	switch {
+	case err != nil:
+		l.sendError(corr, err)
+	case replaced == nil:
+		f(i)
+	default:
+		kept := *ref
+		if started := l.node.background(func() {
+			<-replaced.over
+			l.prepared(&kept, fence, corr, f)
+		}); started != nil {
+			l.sendError(corr, started)
+		}
+	}
+}
+
+// chunk takes a chunk of the payload and tells the source how many there are.
+func (i *moveIn) chunk(l *linkConn, c *wire.StateChunk) {
+	i.mu.Lock()
+	if i.payload == nil || i.broken != nil {
+		i.mu.Unlock()
+		return
+	}
+	if _, err := i.payload.Add(c.Index, c.CRC, c.Payload); err != nil {
+		i.broken = err
+		i.finish()
+	} else if i.payload.Done() {
+		i.finish()
+	}
+	received := i.payload.Received()
+	i.mu.Unlock()
+	l.sendControl(&wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressAssembling, Chunks: received})
+}
+
+// finish says that the payload is whole or broken. Under mu.
+func (i *moveIn) finish() {
+	select {
+	case <-i.whole:
+	default:
+		close(i.whole)
+	}
+}
+
+// answer tells the source how far the move is.
+func (i *moveIn) answer(l *linkConn) {
+	i.mu.Lock()
+	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressAssembling}
+	progress := i.progress
+	if i.payload != nil {
+		p.Chunks = i.payload.Received()
+	}
+	i.mu.Unlock()
+	switch progress {
+	case relay.ProgressAssembling:
+		l.sendControl(&p)
+	case relay.ProgressGone:
+		p.State, p.Chunks = wire.ProgressGone, 0
+		l.sendControl(&p)
+	default:
+		i.queue.cell.step(func(t *turn) {
+			if t.refused == nil {
+				i.queue.acknowledge(l)
+			}
+		})
+	}
+}
+
+// cutover takes the boundary, behind what was relayed before it.
+func (i *moveIn) cutover(l *linkConn, c *wire.Cutover) {
+	told := *c
+	m := controlMessage(func(t *turn) {
+		if t.refused == nil && i.queue.cutover(l, &told) {
+			i.tell(relay.TargetEvent{Is: relay.TargetCutover, MayAct: true})
+		}
+	})
+	m.packet = relayPacket
+	i.queue.cell.box.PushControl(m)
+}
+
+// tell brings an event to the task. Of relayed messages one is enough.
+func (i *moveIn) tell(e relay.TargetEvent) {
+	i.mu.Lock()
+	if n := len(i.events); n == 0 || e.Is != relay.TargetRelayed || i.events[n-1].Is != relay.TargetRelayed {
+		i.events = append(i.events, e)
+	}
+	i.mu.Unlock()
+	select {
+	case i.arrived <- struct{}{}:
+	default:
+	}
+}
+
+func (i *moveIn) next() (e relay.TargetEvent, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.events) == 0 {
+		return e, false
+	}
+	e = i.events[0]
+	i.events = i.events[1:]
+	return e, true
+}
+
+// run does what the Target says, until its end.
+func (i *moveIn) run() {
+	n := i.node
+	target := relay.NewTarget(relay.TargetJob{
+		Self: n.lease, From: relay.Process{RID: i.from.rid, Lifecycle: store.LeaseGen(i.from.lifecycle)},
+		CommitOp: newOpID(), GiveUpOp: newOpID(),
+	}, n.moveTiming())
+	assembling := false
+	for {
+		next, due := target.Effect()
+		until, _ := target.NextDeadline()
+		var happened relay.TargetEvent
+		switch {
+		case due && next.Do == relay.TargetEnd:
+			i.end(&next)
+			return
+		case due:
+			assembling = next.Do == relay.TargetAssemble
+			happened = i.perform(&next, until)
+		default:
+			happened = i.wait(until, assembling)
+			assembling = assembling && happened.Is != relay.TargetAssembled && happened.Is != relay.TargetBroken
+		}
+		if happened.Is != 0 {
+			target.Step(clock.Now(), happened)
+		}
+		i.mu.Lock()
+		if happened.Is == relay.TargetRestoring {
+			i.fence = target.Fence()
+		}
+		i.commits, i.progress = target.Committing(), target.Progress()
+		i.mu.Unlock()
+	}
+}
+
+// wait returns what happens next, until the given time.
+func (i *moveIn) wait(until clock.Mono, assembling bool) relay.TargetEvent {
+	ctx, cancel := untilTime(i.node.life, until)
+	defer cancel()
+	var whole chan struct{}
+	if assembling {
+		i.mu.Lock()
+		whole = i.whole
+		i.mu.Unlock()
+	}
+	for {
+		if e, ok := i.next(); ok {
+			return e
+		}
+		select {
+		case <-i.arrived:
+		case <-whole:
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			if i.broken != nil {
+				return relay.TargetEvent{Is: relay.TargetBroken, Failure: &relay.Failure{Kind: errkind.DataLost, Text: i.broken.Error()}}
+			}
+			return relay.TargetEvent{Is: relay.TargetAssembled, MayAct: i.node.mayAct(clock.Now())}
+		case <-ctx.Done():
+			if i.node.life.Err() != nil {
+				return relay.TargetEvent{Is: relay.TargetStopping}
+			}
+			return relay.TargetEvent{Is: relay.TargetTick}
+		}
+	}
+}
+
+// perform does one effect, whose end it returns; zero if nobody waits for one.
+func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened relay.TargetEvent) {
+	n := i.node
+	ctx, cancel := untilTime(n.life, until)
+	defer cancel()
+	switch e.Do {
+	case relay.TargetRead:
+		happened.Is = relay.TargetRow
+		happened.Row, happened.Found, happened.Err = n.readRow(n.life, i.cell.ref.ID)
+	case relay.TargetAsk:
+		return i.askSpot(e)
+	case relay.TargetAnswer:
+		i.answerAsk(e)
+	case relay.TargetAssemble: // see wait
+	case relay.TargetStage:
+		return i.stage(ctx, &e.Row)
+	case relay.TargetReady:
+		if to := i.waiting(&i.restores); to.link != nil {
+			to.link.sendReply(to.corr, 0, nil)
+		}
+	case relay.TargetRefuse:
+		i.refuse(e)
+	case relay.TargetCommit:
+		i.takeRow()
+		happened.Is = relay.TargetCommitted
+		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.CommitMove(ctx, e.Commit) })
+	case relay.TargetGiveUp:
+		happened.Is = relay.TargetGaveUp
+		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, e.GiveUp) })
+	case relay.TargetConfirm:
+		return i.confirm(&e.Row)
+	case relay.TargetMerge:
+		happened.Is = relay.TargetMerged
+		i.merge()
+	case relay.TargetJoined:
+		happened.Is = relay.TargetJoinedDone
+		if err := n.joinedSpot(ctx, i.spotHere(), i.cell.ref); err != nil {
+			happened.Failure = failureOfMove(err)
+		}
+		i.tellLeft()
+	case relay.TargetComplete:
+		happened.Is = relay.TargetCompleted
+		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
+		if err := n.complete(ctx, i.cell, done); err != nil {
+			happened.Failure = failureOfMove(err)
+		}
+	case relay.TargetEnd: // see run
+	}
+	return happened
+}
+
+// waiting takes who waits for an answer.
+func (i *moveIn) waiting(w *waiting) waiting {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	to := *w
+	*w = waiting{}
+	return to
+}
+
+func (i *moveIn) takeRow() {
+	if !i.locked {
+		i.locked = i.cell.takeRow(i.node.life)
+	}
+}
+
+// spotHere returns the Spot that the Actor comes to.
+func (i *moveIn) spotHere() *objectCell {
+	if i.spot != nil {
+		return i.spot
+	}
+	return i.node.entry
+}
+
+// retype makes the Actor's cell one of its stable type, with the same mailbox (RL-02).
+func (i *moveIn) retype(row *store.Authority) *relay.Failure {
+	if i.typed {
+		return nil
+	}
+	n := i.node
+	typ := n.app.typeOf(store.Actor, row.Type)
+	if typ == nil || typ.Policy == Disable {
+		return &relay.Failure{Kind: errkind.Unavailable, Text: "node " + n.cfg.RID + " takes no actors of type " + row.Type}
+	}
+	before := i.cell
+	cell := n.cellWith(typ, before.ref, i.queue, before.box)
+	cell.tenure.Store(arriving)
+	err := i.inTurn(func(*turn) { i.queue.cell = cell })
+	if err != nil {
+		return failureOfMove(err)
+	}
+	i.cell, i.typed = cell, true
+	n.replace(before, cell)
+	return nil
+}
+
+// inTurn runs f in a step of the Actor.
+func (i *moveIn) inTurn(f func(t *turn)) *Error {
+	done := make(chan *Error, 1)
+	i.cell.step(func(t *turn) {
+		if t.refused == nil {
+			f(t)
+		}
+		done <- t.refused
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-i.node.life.Done():
+		return errStopping
+	}
+}
+
+// askSpot has the Spot decide. It is entered first, so that it is not closed meanwhile.
+func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
+	n, decided := i.node, relay.TargetEvent{Is: relay.TargetDecided}
+	if decided.Failure = i.retype(&e.Row); decided.Failure != nil {
+		return decided
+	}
+	i.mu.Lock()
+	id, request, codec := i.spotID, i.request, i.codec
+	i.mu.Unlock()
+	spot := n.cellOf(id, store.UserSpot)
+	switch {
+	case spot == nil || spot.gone.Load():
+		decided.Failure = &relay.Failure{Kind: errkind.NotFound, Text: "the spot is not at node " + n.cfg.RID}
+		return decided
+	case !spot.members.enter():
+		decided.Failure = failureOfMove(errClosing)
+		return decided
+	}
+	i.spot, i.entered = spot, true
+	ctx, cancel := untilTime(n.life, e.Deadline)
+	defer cancel()
+	actor := refOf(&e.Row)
+	a, err := n.askSpot(ctx, spot, JoinAsk{Actor: actor, Type: e.Row.Type, Codec: codec, Request: request})
+	switch {
+	case err != nil:
+		decided.Failure = failureOfMove(err)
+	default:
+		decided.Reject, decided.Reply = a.Reject, relay.Reply{Present: a.Reply != nil, Payload: a.Reply}
+	}
+	decided.MayAct = n.mayAct(clock.Now())
+	return decided
+}
+
+// answerAsk answers the question for admission.
+func (i *moveIn) answerAsk(e *relay.TargetEffect) {
+	if e.Failure != nil || e.Reject {
+		i.leaveSpot()
+	}
+	to := i.waiting(&i.asked)
+	if to.link == nil {
+		return
+	}
+	if e.Failure != nil {
+		to.link.sendError(to.corr, &Error{Kind: e.Failure.Kind, Text: e.Failure.Text})
+		return
+	}
+	a := wire.AdmitResult{Verdict: wire.AdmitAccepted, ChunkBytes: uint32(i.node.cfg.MoveChunkBytes), HasReply: e.Reply.Present, Codec: e.Reply.Codec, Reply: e.Reply.Payload}
+	if e.Reject {
+		a.Verdict, a.ChunkBytes = wire.AdmitRejected, 0
+	} else {
+		i.admitted = e.Reply
+	}
+	to.link.sendReply(to.corr, 0, a.AppendTo(nil))
+}
+
+func (i *moveIn) leaveSpot() {
+	if i.entered {
+		i.entered = false
+		i.spot.members.leave()
+	}
+}
+
+// staged is what restoring gave.
+type staged struct {
+	instance any
+	timers   *timer.Set
+	binding  binding
+	saved    []message
+	failure  *relay.Failure
+}
+
+// stage makes the Actor and restores it. Past its time it is given up: what it still does
+// concerns an instance that nobody will see.
+func (i *moveIn) stage(ctx context.Context, row *store.Authority) relay.TargetEvent {
+	n, happened := i.node, relay.TargetEvent{Is: relay.TargetStaged}
+	if happened.Failure = i.retype(row); happened.Failure != nil {
+		return happened
+	}
+	if full := n.movesIn.enter(ctx, deadlineOf(ctx)); full != nil {
+		happened.Failure = failureOfMove(full)
+		return happened
+	}
+	i.mu.Lock()
+	payload := i.payload
+	i.mu.Unlock()
+	done, cell := make(chan staged, 1), i.cell
+	started := n.tasks.Go(func() {
+		defer n.movesIn.leave()
+		done <- cell.restore(payload)
+	})
+	if !started {
+		n.movesIn.leave()
+		return relay.TargetEvent{Is: relay.TargetStopping}
+	}
+	select {
+	case s := <-done:
+		happened.Failure, happened.MayAct = s.failure, n.mayAct(clock.Now())
+		if s.failure == nil {
+			cell.instance, i.binding = s.instance, s.binding
+			i.setTimers(s.timers)
+			err := i.inTurn(func(*turn) { i.queue.saved = s.saved })
+			if err != nil {
+				happened.Failure = failureOfMove(err)
+			}
+		}
+		return happened
+	case <-ctx.Done():
+		if n.life.Err() != nil {
+			return relay.TargetEvent{Is: relay.TargetStopping}
+		}
+		return relay.TargetEvent{Is: relay.TargetTick}
+	}
+}
+
+func (i *moveIn) setTimers(set *timer.Set) {
+	i.cell.timers = nil
+	if set != nil {
+		i.cell.timers = &objectTimers{set: set}
+		i.cell.timers.entry.Value = i.cell
+	}
+}
+
+// restore makes the Actor's value of a payload, and what goes along.
+func (c *objectCell) restore(payload *chunker.Incoming) (s staged) {
+	n := c.node
+	lost := func(err error) staged {
+		return staged{failure: &relay.Failure{Kind: errkind.DataLost, Text: err.Error()}}
+	}
+	b, err := payload.Payload()
+	if err != nil {
+		return lost(err)
+	}
+	m, err := wire.DecodeMoveState(b)
+	if err != nil {
+		return lost(err)
+	}
+	if m.HasState != (c.typ.Policy == PreserveState) {
+		return staged{failure: &relay.Failure{Kind: errkind.InternalFailure, Text: "the nodes have different relocation policies for type " + c.typ.Name}}
+	}
+	failed := guard(n, "object", c.ref.ID, func() (e error) {
+		if s.instance, e = c.typ.Factory(&c.context); e == nil && m.HasState {
+			e = c.typ.Restore(s.instance, m.State)
+		}
+		return e
+	})
+	if c.failed("Restore", failed); failed != nil {
+		return staged{failure: &relay.Failure{Kind: errkind.InternalFailure, Text: "its factory or its adapter failed on node " + n.cfg.RID}}
+	}
+	if len(m.Timers) > 0 {
+		state, err := timer.Decode(m.Timers)
+		if err == nil {
+			s.timers, err = timer.Import(n.timerNow(), 0, state)
+		}
+		if err != nil {
+			return lost(err)
+		}
+	}
+	if m.HasBinding {
+		var unreachable *Error
+		if s.binding, unreachable = n.adopt(&m.Binding); unreachable != nil {
+			return staged{failure: failureOfMove(unreachable)}
+		}
+	}
+	for rest := m.Queue; len(rest) > 0; {
+		var w wire.Carried
+		w, rest, err = wire.DecodeCarried(rest)
+		if err != nil {
+			return lost(err)
+		}
+		s.saved = append(s.saved, c.arrived(&w, process{}, nil, 0, nil))
+	}
+	return s
+}
+
+// refuse answers the request to restore.
+func (i *moveIn) refuse(e *relay.TargetEffect) {
+	if e.Unstage {
+		i.unstage()
+	}
+	if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendError(to.corr, &Error{Kind: e.Failure.Kind, Text: e.Failure.Text})
+	}
+}
+
+// unstage drops what was assembled and restored.
+func (i *moveIn) unstage() {
+	i.mu.Lock()
+	if i.payload != nil {
+		i.payload.Free()
+	}
+	i.payload, i.broken, i.whole = nil, nil, make(chan struct{})
+	i.mu.Unlock()
+	i.cell.instance, i.binding = nil, binding{}
+	i.setTimers(nil)
+	_ = i.inTurn(func(*turn) {
+		for k := range i.queue.saved {
+			i.queue.saved[k].done()
+		}
+		i.queue.saved = nil
+	}) // if the Actor is refused, so is what it had
+}
+
+// confirm sees to it that the row is written in the epoch that this node knows.
+func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
+	e := relay.TargetEvent{Is: relay.TargetConfirmed, Row: *row}
+	i.takeRow()
+	i.cell.written(row)
+	i.cell.rowSpot = i.spot
+	if err := i.node.confirm(i.cell); err != nil {
+		e.Failure = failureOfMove(err)
+	}
+	e.Row.Version, e.Row.Epoch = store.Version(i.cell.version.Load()), store.Epoch(i.cell.epoch.Load())
+	return e
+}
+
+// merge makes the Actor this node's, with dispatch closed.
+func (i *moveIn) merge() {
+	n, cell := i.node, i.cell
+	_ = i.inTurn(func(t *turn) {
+		i.queue.known = true
+		if i.spot != nil {
+			g := i.spot.group.Load()
+			t.claim.Join(g)
+			cell.group.Store(g)
+			cell.spot.Store(i.spot)
+			i.entered = false // the Actor is a member
+		}
+		cell.bind(i.binding)
+		cell.tenure.Store(owned)
+	}) // only a node that stops refuses
+	i.takePlace()
+	n.routes.drop(cell.ref.ID)
+	if l := n.linkOf(i.from); l != nil {
+		i.answer(l)
+	}
+	if i.binding.stands() {
+		n.commitBinding(i.binding, i.id.relocation, cell.ref)
+	}
+}
+
+// takePlace puts the Actor into the object table in place of what follows it from here: the
+// route from here ends when the return commits.
+func (i *moveIn) takePlace() {
+	n, cell := i.node, i.cell
+	var before *objectCell
+	n.actors.Update(cell.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
+		if present && now != cell {
+			before = now
+		}
+		return cell, true
+	})
+	if before != nil {
+		before.gone.Store(true)
+		before.step(func(t *turn) {
+			if v, ok := before.current.(*mover); ok && t.refused == nil {
+				v.home = cell
+			}
+		})
+	}
+}
+
+// tellLeft tells the source, once, that the Actor is in its Spot here.
+func (i *moveIn) tellLeft() {
+	if i.left {
+		return
+	}
+	i.left = true
+	if l := i.node.linkOf(i.from); l != nil {
+		i.mu.Lock()
+		spot := i.spotID
+		i.mu.Unlock()
+		l.sendControl(&wire.ActorLeft{Relocation: i.id.relocation, Attempt: i.id.attempt, Ref: wireRef(i.cell.ref), SpotID: []byte(spot)})
+	}
+}
+
+// end opens the Actor, or drops what was prepared.
+func (i *moveIn) end(e *relay.TargetEffect) {
+	n := i.node
+	switch e.Outcome {
+	case relay.TargetOpened:
+		i.cell.box.Seal(&merging{from: i.queue})
+	case relay.TargetStuck:
+		n.log.Error().Str("object", clip(i.cell.ref.ID)).Str("error", e.Failure.Text).
+			Msg("an object that moved here stays sealed, as a callback went on failing; free it by hand")
+	default:
+		i.drop(e.Failure)
+	}
+	i.mu.Lock()
+	if i.payload != nil {
+		i.payload.Free()
+		i.payload = nil
+	}
+	i.broken = context.Canceled // what still comes is not looked at
+	i.mu.Unlock()
+	if i.locked {
+		i.cell.leaveRow()
+	}
+	i.until.Store(int64(clock.Now().Add(relayedFor)))
+	if e.Outcome == relay.TargetDropped {
+		n.moves.in.Delete(i.id.key())
+	}
+	n.moves.preparing.Update(i.cell.ref.ID, func(now *moveIn, present bool) (*moveIn, bool) {
+		return now, present && now != i
+	})
+	close(i.over)
+}
+
+func (i *moveIn) drop(f *relay.Failure) {
+	n := i.node
+	n.leaveTable(i.cell)
+	i.leaveSpot()
+	_ = i.inTurn(func(t *turn) { i.queue.drop(t.claim, errNotHere) }) // if it is refused, it is dropped
+	if f == nil {
+		f = &relay.Failure{Kind: errkind.Unavailable, Text: "the move was given up"}
+	}
+	for _, w := range []*waiting{&i.asked, &i.restores} {
+		if to := i.waiting(w); to.link != nil {
+			to.link.sendError(to.corr, &Error{Kind: f.Kind, Text: f.Text})
+		}
+	}
+}
+
+// cellWith makes a cell with a consumer of its own, and with a mailbox that there is or a
+// new one.
+func (n *Node) cellWith(t *ObjectType, ref ActorRef, consumer mailbox.Consumer[message], box *mailbox.Mailbox[message]) *objectCell {
+	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
+	c := &objectCell{node: n, typ: t, ref: ref, stored: true, box: box}
+	c.context.cell, c.current = c, consumer
+	if box == nil {
+		c.box = mailbox.New[message](n.pool, consumer, n.queueLimits())
+	}
+	return c
+}
