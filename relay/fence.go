@@ -1,6 +1,10 @@
 package relay
 
-import "github.com/zlnode/zlnode/store"
+import (
+	"cmp"
+
+	"github.com/zlnode/zlnode/store"
+)
 
 // Fence identifies an attempt at its target, and orders the attempts of one id.
 type Fence struct {
@@ -26,4 +30,15 @@ const (
 // the higher version, then of the higher attempt; of two Joins that changed nothing in
 // the Store it is the one that comes. While have has sent a commit whose outcome is not known,
 // nothing replaces it.
-func Judge(have, comes Fence, committing bool) Verdict { return 0 }
+func Judge(have, comes Fence, committing bool) Verdict {
+	switch same := have.Relocation == comes.Relocation && have.Attempt == comes.Attempt; {
+	case same && (have.ID != comes.ID || have.ObjectGen != comes.ObjectGen || have.OwnerGen != comes.OwnerGen):
+		return Forged
+	case same:
+		return Same
+	case committing, cmp.Or(cmp.Compare(comes.Version, have.Version), cmp.Compare(comes.Attempt, have.Attempt)) < 0:
+		return Stale
+	default:
+		return Replace
+	}
+}

@@ -1,7 +1,10 @@
 package relay
 
 import (
+	"cmp"
+
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -187,30 +190,214 @@ const (
 	ProgressGone                           // it never will be, by this attempt
 )
 
+type targetState uint8
+
+const (
+	targetIdle targetState = iota + 1
+	targetReading
+	targetReadLost // waits
+	targetAsking
+	targetPrepared // waits for a Restore
+	targetDenied   // the answer was no; it is kept for who asks again
+	targetAssembling
+	targetStaging
+	targetReadied // relay-ready was said; waits for the cutover, or for silence
+	targetCommitting
+	targetCommitLost // waits; the commit may be applied
+	targetGivingUp
+	targetGiveUpLost // waits
+	targetConfirming
+	targetMerging
+	targetJoining
+	targetJoinLost // waits
+	targetCompleting
+	targetCompleteLost // waits
+	targetOver
+)
+
 // Target is the half of a move at the process that the unit goes to. Whoever makes it has
 // registered the unit's temporary queue before, which takes all that comes for the unit, and
 // keeps it until the Target ends.
-type Target struct{}
+type Target struct {
+	job    TargetJob
+	timing Timing
+	state  targetState
+	effect TargetEffect // Do is 0: none
+	wake   clock.Mono
+	waits  backoff
+
+	ask        Ask     // zero if there was none
+	restore    Restore // zero before it came
+	answer     TargetEffect
+	row        store.Authority // with the unit's type; from the commit on as it left it
+	deadline   clock.Mono      // of the whole move
+	validUntil clock.Mono      // of the preparation, and from relay-ready on of the Restore
+	failure    *Failure        // why it ends when the effect under way has ended
+	outcome    TargetOutcome
+}
 
 // NewTarget returns a Target that waits for TargetAsked or TargetRestoring.
-func NewTarget(j TargetJob, t Timing) *Target { return &Target{} }
+func NewTarget(j TargetJob, t Timing) *Target {
+	return &Target{job: j, timing: t, state: targetIdle, wake: clock.Never, validUntil: clock.Never}
+}
 
 // Effect returns what is to be done next, and forgets it. ok is false while the Target
 // waits for an event, or for time to pass.
-func (t *Target) Effect() (e TargetEffect, ok bool) { return e, false }
+func (t *Target) Effect() (e TargetEffect, ok bool) {
+	e, t.effect = t.effect, TargetEffect{}
+	return e, e.Do != 0
+}
 
 // NextDeadline returns when Step is to be called with TargetTick if nothing happens.
-func (t *Target) NextDeadline() (clock.Mono, bool) { return clock.Never, false }
+func (t *Target) NextDeadline() (clock.Mono, bool) {
+	at := t.wake
+	if t.expires() {
+		at = min(at, t.validUntil)
+	}
+	return at, at != clock.Never
+}
+
+// expires reports whether it is a preparation that ends with its validity. While the
+// application is busy it does not: what is too late then is decided when that has ended.
+func (t *Target) expires() bool {
+	switch t.state {
+	case targetReading, targetReadLost, targetPrepared, targetDenied, targetAssembling:
+		return true
+	default:
+		return false
+	}
+}
 
 // Step takes what happened.
-func (t *Target) Step(now clock.Mono, e TargetEvent) {}
+func (t *Target) Step(now clock.Mono, e TargetEvent) {
+	switch e.Is {
+	case TargetTick:
+		t.tick(now)
+	case TargetAsked:
+		t.asked(now, &e)
+	case TargetRestoring:
+		t.restoring(now, &e)
+	case TargetRow:
+		t.read(now, &e)
+	case TargetDecided:
+		t.decided(&e)
+	case TargetAssembled:
+		t.assembled()
+	case TargetBroken:
+		t.broken(&e)
+	case TargetStaged:
+		t.staged(now, &e)
+	case TargetRelayed:
+		t.relayed(now)
+	case TargetCutover:
+		t.cutover()
+	case TargetAborted:
+		t.stop(nil)
+	case TargetCommitted:
+		t.committed(now, &e)
+	case TargetGaveUp:
+		t.gaveUp(now, &e)
+	case TargetConfirmed:
+		t.confirmed(&e)
+	case TargetMerged:
+		t.merged()
+	case TargetJoinedDone:
+		t.joined(now, &e)
+	case TargetCompleted:
+		t.completed(now, &e)
+	case TargetStopping:
+		t.stop(&Failure{errkind.ShuttingDown, "the target has begun to stop"})
+	}
+}
 
 // Fence returns the identity of the attempt, as the source told it last.
-func (t *Target) Fence() Fence { return Fence{} }
+func (t *Target) Fence() Fence {
+	if t.restore != (Restore{}) {
+		return t.restore.Fence()
+	}
+	return t.ask.Fence
+}
 
 // Progress returns how far it is.
-func (t *Target) Progress() Progress { return 0 }
+func (t *Target) Progress() Progress {
+	switch t.state {
+	case targetIdle, targetReading, targetReadLost, targetAsking, targetPrepared, targetAssembling, targetStaging:
+		return ProgressAssembling
+	case targetReadied, targetCommitting, targetCommitLost, targetGivingUp, targetGiveUpLost, targetConfirming:
+		return ProgressReady
+	case targetDenied:
+		return ProgressGone
+	case targetMerging, targetJoining, targetJoinLost, targetCompleting, targetCompleteLost:
+		return ProgressCommitted
+	case targetOver:
+		if t.outcome == TargetDropped {
+			return ProgressGone
+		}
+		return ProgressCommitted
+	}
+	return 0
+}
 
 // Committing reports whether a commit was sent whose outcome is not known. Then no later
 // attempt replaces this one.
-func (t *Target) Committing() bool { return false }
+func (t *Target) Committing() bool {
+	switch t.state {
+	case targetCommitting, targetCommitLost, targetGivingUp, targetGiveUpLost, targetConfirming:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t *Target) do(state targetState, e TargetEffect) { t.state, t.effect = state, e }
+
+func (t *Target) sleep(state targetState, until clock.Mono) { t.state, t.wake = state, until }
+
+func (t *Target) tick(now clock.Mono) {
+	if t.expires() && now.Reached(t.validUntil) {
+		t.drop(&Failure{errkind.DeadlineExceeded, "what was prepared for the move is not valid any more"})
+		return
+	}
+	if !now.Reached(t.wake) {
+		return
+	}
+	t.wake = clock.Never
+	switch t.state {
+	case targetReadLost:
+		t.do(targetReading, TargetEffect{Do: TargetRead})
+	case targetReadied:
+		t.commit(true)
+	case targetCommitLost:
+		if now.Reached(t.validUntil) {
+			t.giveUp()
+		} else {
+			t.commit(false)
+		}
+	case targetGiveUpLost:
+		t.giveUp()
+	case targetJoinLost:
+		t.do(targetJoining, TargetEffect{Do: TargetJoined})
+	case targetCompleteLost:
+		t.do(targetCompleting, TargetEffect{Do: TargetComplete})
+	default: // nothing else waits for time
+	}
+}
+
+// stop ends an attempt that was not committed and cannot have been: at once, or when the
+// application has ended. Behind relay-ready only the source's word does, which gives it when
+// it knows that the move is over (RL-15).
+func (t *Target) stop(f *Failure) {
+	switch t.state {
+	case targetIdle, targetReading, targetReadLost, targetPrepared, targetDenied, targetAssembling:
+		t.drop(f)
+	case targetAsking, targetStaging:
+		if t.failure == nil {
+			t.failure = cmp.Or(f, &Failure{errkind.Unavailable, "the source has ended the move"})
+		}
+	case targetReadied:
+		if f == nil {
+			t.drop(nil)
+		}
+	default: // the Store decides, or has decided
+	}
+}
