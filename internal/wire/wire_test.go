@@ -246,6 +246,8 @@ func TestOversizedValuesArePanicsOfTheEncoder(t *testing.T) {
 	f("metadata over its limit", &ActorMessage{ID: []byte("a"), Op: 1, Name: []byte("n"), Metadata: make([]byte, MaxMetadata+1)})
 	f("payload over its limit", &Push{Payload: make([]byte, MaxPayload+1)})
 	f("reply over its limit", &Reply{Payload: make([]byte, MaxReplyPayload+1)})
+	f("relayed payload over its limit", &Relay{Message: Carried{Payload: make([]byte, MaxPayload+1)}})
+	f("chunk over its limit", &StateChunk{Payload: make([]byte, MaxChunk+1)})
 	f("record over its limit", &Reply{Payload: make([]byte, MaxRecord)})
 }
 
