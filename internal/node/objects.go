@@ -359,7 +359,7 @@ func (n *Node) removeOrphan(ctx context.Context, what string, kind store.Kind, r
 	if _, ok := n.actors.Load(ref.ID); ok { // it came while the row was read
 		return here()
 	}
-	change, err := n.store.Delete(ctx, store.FenceOf(&row), op)
+	change, err := n.deleteOrphan(ctx, &row, op)
 	switch {
 	case err != nil:
 		return false, n.storeFailure(ctx, err, ref.ID).of(what, ref.ID)
@@ -368,4 +368,15 @@ func (n *Node) removeOrphan(ctx context.Context, what string, kind store.Kind, r
 	}
 	n.routes.drop(ref.ID)
 	return true, nil
+}
+
+// deleteOrphan removes a row of this process that has no object, wherever it says that one
+// is a member.
+func (n *Node) deleteOrphan(ctx context.Context, row *store.Authority, op store.OpID) (store.Change, error) {
+	if !row.InUserSpot {
+		return n.store.Delete(ctx, store.FenceOf(row), op)
+	}
+	f := store.FreeOf(row, op)
+	f.By = n.lease
+	return n.store.Free(ctx, f)
 }
