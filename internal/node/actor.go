@@ -56,6 +56,9 @@ type objectCell struct {
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]
 
+	// stuck is why an Actor does not go on; nil: it does.
+	stuck atomic.Pointer[stuck]
+
 	// Owned by the claim.
 	current mailbox.Consumer[message]
 	binding binding // of the Session that is bound; zero if none
@@ -314,7 +317,9 @@ type ending struct {
 func (e *ending) Begin(claim *mailbox.Claim[message]) {
 	before := e.cell.current
 	e.cell.become(claim, &refusal{node: e.cell.node, err: e.err})
-	if h, ok := before.(*hold); ok {
+	if h, ok := before.(interface {
+		unread(*mailbox.Claim[message])
+	}); ok {
 		h.unread(claim)
 	}
 	if f := e.cell.calm.Swap(nil); f != nil {

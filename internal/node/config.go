@@ -70,7 +70,7 @@ type Config struct {
 	OnTurn func(TurnInfo)
 
 	// OnJoin, if set, is told of each Join whose barrier stands, on the Join's own task, and
-	// ends it then or later: for tests. Without it Joins end with NotConfigured.
+	// decides it then or later in place of the node: for tests.
 	OnJoin func(*PendingJoin)
 
 	// Attach gives the public package's view of the node, before anything runs.

@@ -291,8 +291,8 @@ func (n *Node) decide(ctx context.Context, cell *objectCell, request []byte) cre
 	return staged
 }
 
-// confirm is for a created cell whose row is taken: it returns once the row is written in
-// the epoch that this node knows. An answer of an earlier one may come from a primary that
+// confirm is for a cell whose row is taken and was created or changed: it returns once the
+// row is written in the epoch that this node knows. An answer of an earlier one may come from a primary that
 // is over, whose changes are lost, and the round that would write the row again may have
 // ended before the cell was in the table. A round that begins later finds it there.
 func (n *Node) confirm(c *objectCell) *Error {
@@ -305,7 +305,7 @@ func (n *Node) confirm(c *objectCell) *Error {
 		case rowIsWritten:
 			return nil
 		case rowIsOver:
-			return fail(errkind.Unavailable, opCreate, c.ref.ID, "it was created in a past of the Store that is lost, and its row cannot be written again")
+			return fail(errkind.Unavailable, opCreate, c.ref.ID, "what the Store said of it was in a past that is lost, and its row cannot be written again")
 		case rowInDoubt, epochIsOver: // a renewal tells of the next one
 		}
 		if !pause(n.life, wait) {

@@ -31,6 +31,9 @@ const (
 	joinTimeout    = 5 * time.Second
 	joinTimeoutMin = time.Millisecond
 	joinTimeoutMax = (1<<31 - 1) * time.Millisecond
+	// insistMin is how long a callback of a Join that has ended is tried at least, if the
+	// deadline is near or over.
+	insistMin = time.Second
 
 	// linkCreditBytes is what a node may have sent to another and not yet
 	// consumed there. It must hold the largest record.
@@ -69,9 +72,9 @@ const (
 	settleWaitMax = 500 * time.Millisecond
 	// closingsMax bounds the Spots whose OnClosing a node that stops waits for at once.
 	closingsMax = 1024
-	// deletesMax bounds the Store calls that remove Actors at once, when a node is
-	// shut down.
-	deletesMax = 64
+	// changesMax bounds the Store calls that remove Actors or change their Spots at once, as
+	// when a node is shut down.
+	changesMax = 64
 	// destroysMax bounds the Destroys that peers have asked for and that wait for
 	// their Actor's turn or the Store.
 	destroysMax = 8192

@@ -74,7 +74,7 @@ type Node struct {
 	local      *pendingTable
 	creations  *limiter
 	running    runningOps
-	deletes    chan struct{} // one place for each Store call that removes an Actor
+	changes    chan struct{} // one place for each Store call that removes an Actor or changes its Spot
 	destroys   *limiter      // asked for by peers; most of their time they wait for a turn
 	rows       rowLocks
 	tasks      tasks
@@ -85,6 +85,7 @@ type Node struct {
 	operations atomic.Uint64 // numbers of this lifecycle
 
 	stopping    atomic.Bool
+	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
 	late        late         // those whose turn came while the node may not act
 	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over
@@ -114,7 +115,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
-		deletes: make(chan struct{}, deletesMax), reasserted: make(chan uint64, 1), endRound: func() {},
+		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
 		choosers: choosers{byType: map[typeKey]*chooser{}}, done: make(chan struct{}),
 	}

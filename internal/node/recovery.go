@@ -154,18 +154,23 @@ func (n *Node) publishAgain() bool {
 	return n.publish(ctx, store.Serving) == nil
 }
 
-// reassertObjects goes once through the Actors whose rows are of an earlier epoch, and
-// reports whether none is left.
+// reassertObjects goes once through the objects whose rows are of an earlier epoch, the
+// Spots before their members, and reports whether none is left.
 func (n *Node) reassertObjects(ctx context.Context, epoch store.Epoch) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	return n.eachObject(ctx, func(c *objectCell) bool { return c.behind(epoch) }, func(c *objectCell) bool {
-		end := n.reassertObject(ctx, c, epoch)
-		if end == epochIsOver {
-			stop() // a renewal tells of the next one
-		}
-		return end == rowIsWritten || end == rowIsOver
-	})
+	reassert := func(actors bool) bool {
+		behind := func(c *objectCell) bool { return c.behind(epoch) && (c.typ.Kind == store.Actor) == actors }
+		return n.eachObject(ctx, behind, func(c *objectCell) bool {
+			end := n.reassertObject(ctx, c, epoch)
+			if end == epochIsOver {
+				stop() // a renewal tells of the next one
+			}
+			return end == rowIsWritten || end == rowIsOver
+		})
+	}
+	spots := reassert(false)
+	return reassert(true) && spots
 }
 
 // behind reports whether the row has yet to be written in the epoch.
@@ -203,6 +208,13 @@ const (
 
 // reassertRow is for the holder of takeRow: no Destroy may remove the row meanwhile.
 func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
+	if spot := c.rowSpot; spot != nil && spot.gone.Load() { // its row is another's
+		if spot.typ.Wide {
+			return rowIsOver // and so is that of who shares its owner
+		}
+		c.rowSpot = nil
+		c.ended(func(t *turn) { c.leaveLost(t, spot) })
+	}
 	r := store.Reassert{
 		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: c.typ.Kind, Type: c.typ.Name, Wide: c.typ.Wide,
 		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: store.Version(c.version.Load()),
@@ -248,9 +260,19 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	return rowIsOver
 }
 
+// leaveLost makes the Actor, whose Spot has ended beside it, one of the Entry Spot.
+func (c *objectCell) leaveLost(t *turn, spot *objectCell) {
+	if t.refused == nil && c.spot.Load() == spot {
+		c.enter(t.claim, nil)
+	}
+}
+
 // deleteUnknown removes the rows that name this process and of which it has no object.
 func (n *Node) deleteUnknown() bool {
 	owned, err := n.held(n.life, store.HeldOwned)
+	if err == nil {
+		err = n.addMembers(n.life, owned)
+	}
 	if err != nil {
 		return false
 	}
@@ -262,9 +284,7 @@ func (n *Node) deleteUnknown() bool {
 		row, found, err := n.readRow(n.life, id)
 		if err == nil && found && row.State == store.Ready && n.owns(&row) && !n.knows(id) {
 			var change store.Change
-			change, err = n.attempt(func(ctx context.Context) (store.Change, error) {
-				return n.store.Delete(ctx, store.FenceOf(&row), newOpID())
-			})
+			change, err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.deleteOrphan(ctx, &row, newOpID()) })
 			all = all && (err != nil || change.Reason != store.LeaseExpired)
 		}
 		all = all && (err == nil || unreadable(err))
@@ -391,6 +411,27 @@ func (n *Node) held(ctx context.Context, what store.Holding) (map[string]bool, e
 		}
 		after = ids[len(ids)-1]
 	}
+}
+
+// addMembers adds the members of this node's SpotWide Spots, which are not among what the
+// node has, as they share their Spots' owner.
+func (n *Node) addMembers(ctx context.Context, to map[string]bool) (err error) {
+	n.actors.Range(func(id string, c *objectCell) bool {
+		for after := ""; c.typ.Wide && c.stored && err == nil; {
+			call, cancel := context.WithTimeout(ctx, storeCallMax)
+			var members []string
+			members, err = n.store.Members(call, id, after, store.PageMax)
+			cancel()
+			for _, after = range members {
+				to[after] = true
+			}
+			if len(members) < store.PageMax {
+				break
+			}
+		}
+		return err == nil
+	})
+	return err
 }
 
 func (n *Node) readRow(ctx context.Context, id string) (store.Authority, bool, error) {

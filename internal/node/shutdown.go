@@ -83,7 +83,7 @@ func (n *Node) settle(ctx context.Context) {
 func (n *Node) failJoins() {
 	n.actors.Range(func(_ string, c *objectCell) bool {
 		if j := c.joining.Load(); j != nil {
-			j.Fail(errStopping)
+			j.cancel(errStopping)
 		}
 		return true
 	})
@@ -149,13 +149,16 @@ func (n *Node) removeAll(ctx context.Context, what string, wanted func(*objectCe
 			return true
 		}
 		left.Add(1)
+		ended := func(e destroyEnd) {
+			if e.err != nil {
+				failed.CompareAndSwap(nil, e.err)
+			}
+			left.Add(-1)
+		}
 		queue(c, func(t *turn) {
-			n.destroyInTurn(t, newOpID(), func(e destroyEnd) {
-				if e.err != nil {
-					failed.CompareAndSwap(nil, e.err)
-				}
-				left.Add(-1)
-			})
+			if t.refused != errStuck || !n.tasks.Go(func() { ended(n.freeStuck(c, newOpID())) }) {
+				n.destroyInTurn(t, newOpID(), ended)
+			}
 		})
 		return true
 	})

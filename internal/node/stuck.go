@@ -1,0 +1,155 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/invariant"
+	"github.com/zlnode/zlnode/mailbox"
+	"github.com/zlnode/zlnode/store"
+)
+
+// This file is about Actors that cannot go on: what has to run before their next message
+// does not succeed (JN-10, RL-22). Nobody ends them unasked.
+
+// stuck is why an Actor does not go on.
+type stuck struct {
+	what string
+	err  *Error // of the last try; nil: it runs yet
+}
+
+func (s *stuck) String() string {
+	if s.err == nil {
+		return s.what + " does not end"
+	}
+	return s.what + " keeps failing: " + s.err.Error()
+}
+
+// StuckObject is an object that does not go on.
+type StuckObject struct {
+	Ref    ActorRef
+	Type   string
+	SpotID string // that it is in
+	Reason string
+}
+
+// StuckObjects returns the node's objects that do not go on, by their ids.
+func (n *Node) StuckObjects() []StuckObject {
+	var all []StuckObject
+	n.actors.Range(func(_ string, c *objectCell) bool {
+		if s := c.stuck.Load(); s != nil {
+			all = append(all, StuckObject{c.ref, c.typ.Name, c.context.SpotID(), s.String()})
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b StuckObject) int { return cmp.Compare(a.Ref.ID, b.Ref.ID) })
+	return all
+}
+
+// insist runs a callback of a Join whose outcome is known until it succeeds: to the Join's
+// deadline, but for some time at least. Times in which the node may not act do not count.
+// If it gives up it is false and the Actor stays sealed; while the callback hangs, that
+// shows as stuck, too.
+func (j *PendingJoin) insist(what string, f func() *Error) bool {
+	c := j.cell
+	n := c.node
+	until := max(j.Deadline, clock.Now().Add(insistMin))
+	var mu sync.Mutex
+	ended := false
+	mark := func(last bool, why *stuck) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			ended = last
+			c.stuck.Store(why)
+		}
+	}
+	hangs := time.AfterFunc(until.Sub(clock.Now()), func() { mark(false, &stuck{what: what}) })
+	defer hangs.Stop()
+	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
+		err := f()
+		late := clock.Now().Reached(until) || n.stopping.Load()
+		switch {
+		case err == nil, n.life.Err() != nil, j.isOver():
+			mark(true, nil)
+			return err == nil || n.life.Err() != nil
+		case late && err != errNotOwner:
+			mark(true, &stuck{what, err})
+			c.seal(j.held)
+			return false
+		}
+		pause(n.life, wait)
+	}
+}
+
+// seal makes the Actor refuse what comes from here on, and keep what is held.
+func (c *objectCell) seal(held *hold) {
+	c.node.log.Error().Str("actor", clip(c.ref.ID)).Str("reason", clip(c.stuck.Load().String())).
+		Msg("an actor is sealed, and stays so until it is destroyed with its exact ref or the node stops")
+	c.box.Seal(&sealed{cell: c, held: held})
+}
+
+// sealed is the consumer of a stuck Actor.
+type sealed struct {
+	cell *objectCell
+	held *hold
+}
+
+// Begin implements mailbox.Consumer.
+func (s *sealed) Begin(claim *mailbox.Claim[message]) {
+	invariant.Check(s.cell.current == s.held || s.cell.gone.Load(), "an actor is sealed whose messages are not held")
+	if s.cell.gone.Load() { // it was ended while this was on its way
+		(&ending{cell: s.cell, err: errGone}).Begin(claim)
+		return
+	}
+	s.cell.current = s
+}
+
+// Consume implements mailbox.Consumer.
+func (s *sealed) Consume(_ *mailbox.Claim[message], m *message) { m.refuse(s.cell.node, errStuck) }
+
+func (s *sealed) unread(claim *mailbox.Claim[message]) { s.held.unread(claim) }
+
+// freeStuck ends a stuck Actor, a member of a User Spot included, without a callback
+// (decision 9).
+func (n *Node) freeStuck(cell *objectCell, op store.OpID) destroyEnd {
+	if !cell.takeRow(n.life) {
+		return destroyEnd{err: errStopping}
+	}
+	defer cell.leaveRow()
+	if cell.gone.Load() {
+		return destroyEnd{}
+	}
+	f := store.Free{
+		ID: cell.ref.ID, ObjectGen: store.ObjectGen(cell.ref.ObjectGen), Version: store.Version(cell.version.Load()), Op: op, By: n.lease,
+	}
+	f.SpotID, _, _ = cell.place()
+	change, doubt, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
+		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Free(ctx, f) })
+	})
+	n.routes.drop(cell.ref.ID)
+	switch {
+	case err != nil && !doubt:
+		return destroyEnd{err: fromStore(err, opDestroy, cell.ref.ID)}
+	case err != nil:
+		n.drop(cell, errGone)
+		return destroyEnd{err: fromStore(err, opDestroy, cell.ref.ID)}
+	case !deleted(change.Reason):
+		return destroyEnd{err: fail(errkind.Unavailable, opDestroy, cell.ref.ID, "the Store refused it: %v", change.Reason)}
+	}
+	n.drop(cell, errGone)
+	return destroyEnd{destroyed: change.Reason == store.Applied || change.Reason == store.AlreadyApplied}
+}
+
+var (
+	errStuck = &Error{
+		Kind: errkind.Unavailable,
+		Text: "the actor is sealed, as a callback of its last join keeps failing; it can be destroyed with its exact ref",
+	}
+	errStuckRef = &Error{Kind: errkind.InvalidOperation, Text: "the actor is sealed; to destroy it name it by its exact ref"}
+)
