@@ -242,6 +242,15 @@ func (j *PendingJoin) end(o JoinOutcome) {
 	close(j.done)
 }
 
+// leave makes the Join over at this node, as the Actor is another's now.
+func (j *PendingJoin) leave() {
+	j.mu.Lock()
+	j.phase = joinOver
+	j.mu.Unlock()
+	j.cell.joining.CompareAndSwap(j, nil)
+	close(j.done)
+}
+
 // isOver reports whether the Actor has ended meanwhile.
 func (j *PendingJoin) isOver() bool {
 	select {

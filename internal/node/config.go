@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
@@ -40,6 +42,17 @@ type Config struct {
 	// RouteCacheMaxAge is how long a route is used without asking the Store; < 0: for the
 	// one message that asked.
 	RouteCacheMaxAge time.Duration
+
+	// Of moves. MessageFollowDuration is how long an object's old owner relays to the new one;
+	// < 0: not at all. CutoverWait is RelocationCutoverWaitTimeout.
+	MessageFollowDuration time.Duration
+	CutoverWait           time.Duration
+	SealTimeout           time.Duration // SessionRelocationSealTimeout
+	MoveChunkBytes        int           // of the payloads that come here, encoded
+	MoveLinkBytes         int64         // that one link may have in flight; < 0: no bound
+	MoveNodeBytes         int64         // that all links may have in flight; 0: no bound
+	MovesMax              int           // that leave at once; further ones wait and go on working
+	MoveCompression       chunker.Compression
 
 	Weight    int
 	MaxActors int
@@ -136,6 +149,13 @@ func (c Config) withDefaults() Config {
 	c.RecoveryHold = c.Lease.Hold
 	set(&c.StoreFailureGrace, 30*time.Second)
 	set(&c.RouteCacheMaxAge, routeAge)
+	set(&c.MessageFollowDuration, followTime)
+	set(&c.CutoverWait, cutoverWait)
+	set(&c.SealTimeout, sealTimeout)
+	c.MessageFollowDuration = max(c.MessageFollowDuration, 0)
+	c.MoveChunkBytes = cmp.Or(c.MoveChunkBytes, chunker.ChunkBytes)
+	c.MoveLinkBytes = max(cmp.Or(c.MoveLinkBytes, chunker.LinkBytes), 0)
+	c.MovesMax = cmp.Or(c.MovesMax, movesMax)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
 		l := &c.Sessions[i]

@@ -33,7 +33,7 @@ func (n *Node) runJoin(ctx context.Context, j *PendingJoin) {
 	case spot != nil:
 		n.joinHere(ctx, j, spot)
 	default:
-		n.moveActor(ctx, j, r)
+		n.moveActor(ctx, j, moveTarget{process{r.ref.RID, r.ref.Lifecycle}, j.Spot, true})
 	}
 }
 

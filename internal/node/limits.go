@@ -35,6 +35,24 @@ const (
 	// deadline is near or over.
 	insistMin = time.Second
 
+	// followTime is MessageFollowDuration if nothing is configured, cutoverWait and
+	// sealTimeout those of bound objects: see the spec's defaults.
+	followTime  = 30 * time.Second
+	cutoverWait = time.Second
+	sealTimeout = 3 * time.Second
+	// moveValidity is how long a target may go on with the commit after it said that it is
+	// ready, and preparedMin how long it keeps a preparation at least.
+	moveValidity = 60 * time.Second
+	preparedMin  = 5 * time.Second
+	// relayedFor is how long a target knows a move that came: its source may not have
+	// learnt of the commit before the validity's end, and relays for its follow time then.
+	relayedFor = moveValidity + 2*followTime
+	// movesMax bounds the moves that leave at once, if nothing is configured, and
+	// restoresMax what is restored at once: each has an object's state in memory.
+	movesMax        = 64
+	movesWaitingMax = 8192
+	restoresMax     = 64
+
 	// linkCreditBytes is what a node may have sent to another and not yet
 	// consumed there. It must hold the largest record.
 	linkCreditBytes = link.DefaultWindow

@@ -44,10 +44,10 @@ type linkConn struct {
 	bye      string // the peer's goodbye
 
 	// Set when the peer proved itself, before the link is in the table.
-	peer    link.Peer
-	gate    *link.CreditGate   // to send
-	returns *link.CreditReturn // received
-	pending *pendingTable
+	peer     link.Peer
+	gate     *link.CreditGate   // to send
+	returns  *link.CreditReturn // received
+	pending  *pendingTable
 	pacer    *chunker.Pacer[*stream] // Node.streams guards it and paceOver
 	paceOver bool
 }

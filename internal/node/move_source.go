@@ -28,8 +28,11 @@ type moveOut struct {
 	mover  *mover
 	from   *objectCell // the Spot that it leaves; nil: the Entry Spot
 
+	stopped context.Context // ends when the node begins to stop
+	stop    context.CancelFunc
+
 	// Of the task.
-	ctx       context.Context
+	told      bool // the Source knows that
 	binding   binding
 	payload   *stream
 	row       store.Authority // as the reservation left it
@@ -54,28 +57,39 @@ type moveTarget struct {
 	member bool // spot is a User Spot
 }
 
-// moveActor moves the Actor of a Join whose barrier stands. It returns how that ended here: if
-// it is not moved the Actor is as it was, with all that waits for it in the Join's hold. If
-// it is, everything that comes for it is relayed from here for a time.
-func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) (_ JoinOutcome, moved bool) {
+// moveActor decides a Join to a Spot of another node, whose barrier stands. If the Actor is
+// not moved it is as it was, with all that waits for it in the Join's hold. If it is, what
+// comes for it is relayed from here for a time, and the Join is over here.
+func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	o := &moveOut{
 		node: n, join: j, cell: j.cell, to: to.to, spot: to.spot, member: to.member, from: j.cell.spot.Load(),
-		ctx: ctx, arrived: make(chan struct{}, 1), id: moveID{attempt: 1},
+		arrived: make(chan struct{}, 1), id: moveID{attempt: 1},
 	}
+	o.stopped, o.stop = context.WithCancel(n.life)
+	defer o.stop()
 	o.until.Store(int64(clock.Never))
 	rand.Read(o.id.relocation[:]) // never fails (crypto/rand)
 	if !o.cell.takeRow(ctx) {
-		return JoinOutcome{Result: JoinFailed, Err: errJoinDeadline}, false
+		j.decide(joinFailed(errJoinDeadline))
+		return
 	}
 	o.locked = true
 	defer o.leaveRow()
+	if !j.commits() { // from here on the Source says how it ends
+		return
+	}
 	n.moves.out.Store(o.id.key(), o)
+	if n.stopping.Load() {
+		o.stop()
+	}
 	end := o.run()
 	outcome, moved := o.end(&end)
-	if !moved {
-		n.moves.out.Delete(o.id.key())
+	if moved {
+		j.leave()
+		return
 	}
-	return outcome, moved
+	n.moves.out.Delete(o.id.key())
+	j.decide(outcome)
 }
 
 func (o *moveOut) leaveRow() {
@@ -88,7 +102,7 @@ func (o *moveOut) leaveRow() {
 // run does what the Source says, until its end.
 func (o *moveOut) run() relay.SourceEnded {
 	n, c := o.node, o.cell
-	source := relay.NewSource(relay.SourceMove{
+	source := relay.NewSource(clock.Now(), relay.SourceMove{
 		Unit: c.fence(), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Epoch: store.Epoch(n.known.Load()), Self: n.lease,
 		To: relay.Process{RID: o.to.rid, Lifecycle: store.LeaseGen(o.to.lifecycle)}, SpotID: o.spot, InUserSpot: o.member,
 		Fixed: c.typ.Policy == Disable, Relocation: o.id.relocation, Attempt: o.id.attempt,
@@ -153,13 +167,20 @@ func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
 		select {
 		case <-o.arrived:
 		case <-changed:
+		case <-o.stopping():
+			return o.interrupted()
 		case <-ctx.Done():
-			if o.node.life.Err() != nil {
-				return relay.SourceEvent{Is: relay.SourceStopping}
-			}
-			return relay.SourceEvent{Is: relay.SourceTick}
+			return o.interrupted()
 		}
 	}
+}
+
+// stopping is closed once the node has begun to stop, until the Source knows.
+func (o *moveOut) stopping() <-chan struct{} {
+	if o.told {
+		return nil
+	}
+	return o.stopped.Done()
 }
 
 // untilTime returns a context that ends then.
@@ -175,6 +196,9 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 	n := o.node
 	ctx, cancel := untilTime(n.life, until)
 	defer cancel()
+	if !o.told {
+		defer context.AfterFunc(o.stopped, cancel)()
+	}
 	switch e.Do {
 	case relay.SourceAdmit:
 		return o.admit(ctx)
@@ -214,11 +238,14 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 	return happened
 }
 
-func failureOfMove(err *Error) *relay.Failure { return &relay.Failure{Kind: err.Kind, Text: err.onWire()} }
+func failureOfMove(err *Error) *relay.Failure {
+	return &relay.Failure{Kind: err.Kind, Text: err.onWire()}
+}
 
 // interrupted is the event in place of that of an effect that did not end by its time.
 func (o *moveOut) interrupted() relay.SourceEvent {
-	if o.node.life.Err() != nil {
+	if o.stopped.Err() != nil && !o.told {
+		o.told = true
 		return relay.SourceEvent{Is: relay.SourceStopping}
 	}
 	return relay.SourceEvent{Is: relay.SourceTick}
@@ -288,7 +315,7 @@ func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
 		e.Failure = &relay.Failure{Kind: errkind.ProtocolError, Text: "node " + o.to.rid + " answered with " + err.Error()}
 		return e
 	}
-	e.Reject, e.ChunkBytes = a.Verdict == wire.AdmitRejected, a.ChunkBytes
+	e.Reject, e.ChunkBytes = a.Verdict == wire.VerdictRejected, a.ChunkBytes
 	if a.HasReply {
 		e.Reply = relay.Reply{Present: true, Codec: a.Codec, Payload: append([]byte{}, a.Reply...)}
 	}
@@ -484,11 +511,10 @@ func (o *moveOut) moved(row *store.Authority) {
 	}
 	version := max(uint64(row.Version), o.cell.version.Load()+1)
 	o.cell.tenure.Store(leaving)
-	o.cell.step(func(t *turn) {
-		if t.refused == nil {
-			o.mover.left(t.claim, ref, version)
-		}
-	})
+	_ = o.inTurn(func(t *turn) *Error {
+		o.mover.left(t.claim, ref, version)
+		return nil
+	}) // refused only if the node ends
 	n.routes.drop(ref.ID)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
 }
@@ -498,11 +524,10 @@ func (o *moveOut) strand(f *relay.Failure) {
 	o.node.log.Error().Str("object", clip(o.cell.ref.ID)).Str("target", o.to.rid).Str("error", fmt.Sprint(f)).
 		Msg("a move did not end in time, and its object is at no node; free it by hand")
 	o.cell.tenure.Store(leaving)
-	o.cell.step(func(t *turn) {
-		if t.refused == nil {
-			o.mover.end(t.claim, errStranded)
-		}
-	})
+	_ = o.inTurn(func(t *turn) *Error {
+		o.mover.end(t.claim, errStranded)
+		return nil
+	}) // refused only if the node ends
 	o.until.Store(int64(clock.Now().Add(o.node.cfg.MessageFollowDuration)))
 }
 

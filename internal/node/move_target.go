@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/sha256"
 	"sync"
 	"sync/atomic"
 
@@ -63,6 +64,14 @@ type waiting struct {
 // anActor is the type of Actors whose type is not read yet. Their packets find their
 // handlers when they run.
 var anActor = &ObjectType{Kind: store.Actor, packets: map[string]*packetType{}}
+
+// digestOf tells requests for admission apart.
+func digestOf(codec uint8, request []byte) [32]byte {
+	h := sha256.New()
+	h.Write([]byte{codec})
+	h.Write(request)
+	return [32]byte(h.Sum(nil))
+}
 
 // preparation returns the move that a request of the source is about, which begins with
 // it if it is new: then its temporary queue is registered when this returns (RL-04, RL-25).
@@ -516,7 +525,7 @@ func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 // answerAsk answers the question for admission.
 func (i *moveIn) answerAsk(e *relay.TargetEffect) {
 	if e.Failure != nil || e.Reject {
-		i.leaveSpot()
+		i.unregister()
 	}
 	to := i.waiting(&i.asked)
 	if to.link == nil {
@@ -526,9 +535,9 @@ func (i *moveIn) answerAsk(e *relay.TargetEffect) {
 		to.link.sendError(to.corr, &Error{Kind: e.Failure.Kind, Text: e.Failure.Text})
 		return
 	}
-	a := wire.AdmitResult{Verdict: wire.AdmitAccepted, ChunkBytes: uint32(i.node.cfg.MoveChunkBytes), HasReply: e.Reply.Present, Codec: e.Reply.Codec, Reply: e.Reply.Payload}
+	a := wire.AdmitResult{Verdict: wire.VerdictAccepted, ChunkBytes: uint32(i.node.cfg.MoveChunkBytes), HasReply: e.Reply.Present, Codec: e.Reply.Codec, Reply: e.Reply.Payload}
 	if e.Reject {
-		a.Verdict, a.ChunkBytes = wire.AdmitRejected, 0
+		a.Verdict, a.ChunkBytes = wire.VerdictRejected, 0
 	} else {
 		i.admitted = e.Reply
 	}
@@ -787,11 +796,15 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	close(i.over)
 }
 
-func (i *moveIn) drop(f *relay.Failure) {
-	n := i.node
-	n.leaveTable(i.cell)
+// unregister removes the temporary queue, with the place in the Spot.
+func (i *moveIn) unregister() {
+	i.node.leaveTable(i.cell)
 	i.leaveSpot()
-	_ = i.inTurn(func(t *turn) { i.queue.drop(t.claim, errNotHere) }) // if it is refused, it is dropped
+	_ = i.inTurn(func(t *turn) { i.queue.drop(t.claim, errNotHere) }) // if it is refused, that was done before
+}
+
+func (i *moveIn) drop(f *relay.Failure) {
+	i.unregister()
 	if f == nil {
 		f = &relay.Failure{Kind: errkind.Unavailable, Text: "the move was given up"}
 	}

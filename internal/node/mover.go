@@ -55,6 +55,8 @@ type mover struct {
 	follow  relay.Follow
 	now     ActorRef
 	version uint64
+	// home is the Actor's cell here, once it has come back: what still comes goes there.
+	home *objectCell
 }
 
 type moverPhase uint8
@@ -93,6 +95,8 @@ func (v *mover) Consume(claim *mailbox.Claim[message], m *message) {
 		v.held = append(v.held, heldMessage{message: m.take(), kept: kept})
 	case m.isControl():
 		m.refuse(v.cell.node, errMoving)
+	case v.home != nil:
+		v.home.box.PushControl(m.take()) // one turn's worth: what had come before the return
 	default:
 		v.pass(claim, m)
 	}
@@ -358,6 +362,7 @@ func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
 		h.sender.giveBack()
 	})
 	v.cell.become(claim, &refusal{node: v.cell.node, err: err})
+	v.cell.vacate()
 }
 
 // notify tells the sender of a message that took an old route (MF-01).

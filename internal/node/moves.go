@@ -22,6 +22,14 @@ func newMoves() moves {
 	return moves{out: cmap.New[*moveOut](), in: cmap.New[*moveIn](), preparing: cmap.New[*moveIn]()}
 }
 
+// moveTiming is how long the machines of package relay wait.
+func (n *Node) moveTiming() relay.Timing {
+	return relay.Timing{
+		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: n.cfg.CutoverWait,
+		SealTimeout: n.cfg.SealTimeout, Validity: moveValidity, Prepared: preparedMin,
+	}
+}
+
 func (id *moveID) key() string { return string(id.relocation[:]) }
 
 // movingOut returns the move from here that a peer speaks of, or nil.
@@ -50,7 +58,7 @@ func (l *linkConn) moveRecord(cmd wire.Command, flags uint8, body []byte, owner 
 		if err != nil {
 			return true, err
 		}
-		l.joinAdmit(&a, owner, paid)
+		l.joinAdmit(&a, paid)
 	case wire.CmdRestore:
 		r, err := wire.DecodeRestore(flags, body)
 		if err != nil {

@@ -73,6 +73,10 @@ type Node struct {
 	mesh       *mesh
 	local      *pendingTable
 	creations  *limiter
+	movesOut   *limiter
+	movesIn    *limiter
+	moves      moves
+	streams    streams
 	running    runningOps
 	changes    chan struct{} // one place for each Store call that removes an Actor or changes its Spot
 	destroys   *limiter      // asked for by peers; most of their time they wait for a turn
@@ -114,12 +118,15 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
 		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
+		movesOut: newLimiter(cfg.MovesMax, movesWaitingMax), movesIn: newLimiter(restoresMax, movesWaitingMax), moves: newMoves(),
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
 		choosers: choosers{byType: map[typeKey]*chooser{}}, done: make(chan struct{}),
 	}
 	n.routes, n.mesh = newRoutes(n), newMesh(n)
+	n.streams.link = cfg.MoveLinkBytes
+	n.streams.budget.SetLimit(cfg.MoveNodeBytes)
 	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
 	n.life, n.kill = context.WithCancel(context.Background())
 	if cfg.Attach != nil {
@@ -288,6 +295,7 @@ func (n *Node) sweep() {
 			for _, l := range n.links.all() {
 				l.pending.sweep(now)
 			}
+			n.sweepMoves(now)
 			if round%routeSweepRounds == 0 {
 				n.routes.sweep(now)
 			}

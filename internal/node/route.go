@@ -158,7 +158,7 @@ func (r *routes) clear() {
 
 // moved drops a route from which the object has moved on, as its old owner says.
 func (r *routes) moved(f *wire.FollowNotice) {
-	if known, ok := r.known.LoadBytes(f.Ref.ID); ok && known.ref.ObjectGen == f.Ref.ObjectGen && known.ref.OwnerGen < f.Ref.OwnerGen {
+	if known, ok := r.known.LoadBytes(f.Ref.ID); ok && known.ref.ObjectGen == f.Ref.ObjGen && known.ref.OwnerGen < f.Ref.OwnerGen {
 		r.forget(known.ref.ID, known)
 	}
 }

@@ -39,37 +39,37 @@ func (s *streams) lost(l *linkConn) {
 }
 
 // send lets a payload go over the link, from chunk received on.
-func (s *streams) send(l *linkConn, t *stream, received uint32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.paceOver || !t.out.Resume(received) {
-		return false
-	}
-	l.pacer.Add(t, t.out)
-	s.next(l)
-	return true
-}
-
-// acked takes how many chunks the target has. It is false for more than were sent.
-func (s *streams) acked(l *linkConn, t *stream, received uint32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ok := l.pacer.Acked(t.out, received)
-	s.next(l)
+func (s *streams) send(l *linkConn, t *stream, received uint32) (ok bool) {
+	s.with(l, func() {
+		l.pacer.Remove(t.out)
+		if ok = t.out.Resume(received); ok {
+			l.pacer.Add(t, t.out)
+		}
+	})
 	return ok
 }
 
-// stop ends a payload: its bytes may be changed once the last chunk has left the queue.
-func (s *streams) stop(l *linkConn, t *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.pacer.Remove(t.out)
-	s.next(l)
+// acked takes how many chunks the target has. It is false for more than were sent.
+func (s *streams) acked(l *linkConn, t *stream, received uint32) (ok bool) {
+	s.with(l, func() { ok = l.pacer.Acked(t.out, received) })
+	return ok
 }
 
-// next queues the link's next chunk, if it is time. Under mu.
-func (s *streams) next(l *linkConn) {
+// stop ends a payload, of which one chunk may be in the out queue yet.
+func (s *streams) stop(l *linkConn, t *stream) {
+	s.with(l, func() { l.pacer.Remove(t.out) })
+}
+
+// with changes what the link sends, and queues its next chunk if it is time.
+func (s *streams) with(l *linkConn, change func()) {
+	s.mu.Lock()
+	if l.paceOver {
+		s.mu.Unlock()
+		return
+	}
+	change()
 	t, index, ok := l.pacer.Next()
+	s.mu.Unlock()
 	if !ok {
 		return
 	}
@@ -81,18 +81,8 @@ func (s *streams) next(l *linkConn) {
 	c := wire.StateChunk{Relocation: t.id.relocation, Attempt: t.id.attempt, Index: index, CRC: crc}
 	head := buf.Get(wire.StateChunkHead)
 	c.AppendHead(head.Bytes()[:0], size)
-	err := l.conn.SendParts(head, views, func(bool) { s.written(l) })
+	err := l.conn.SendParts(head, views, func(bool) { s.with(l, l.pacer.Written) })
 	if err != nil && err != engine.ErrClosed { //nolint:errorlint // the sentinel as it is
 		l.conn.Abort(engine.CloseReason{Code: engine.OutFull, Text: "there is no room for a chunk"})
-	}
-}
-
-// written is told that a chunk has left the link's out queue. Loop only.
-func (s *streams) written(l *linkConn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !l.paceOver {
-		l.pacer.Written()
-		s.next(l)
 	}
 }
