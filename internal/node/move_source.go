@@ -34,6 +34,7 @@ type moveOut struct {
 	// Of the task.
 	told      bool // the Source knows that
 	binding   binding
+	taken     captured
 	payload   *stream
 	row       store.Authority // as the reservation left it
 	permitted bool
@@ -215,7 +216,7 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 		return o.sealSession(ctx)
 	case relay.SourceCapture:
 		happened.Is = relay.SourceCaptured
-		if err := o.capture(e.ChunkBytes); err != nil {
+		if err := o.capture(); err != nil {
 			happened.Failure = failureOfMove(err)
 		}
 	case relay.SourceRestore:
@@ -368,7 +369,7 @@ func (o *moveOut) relay() {
 		}
 	})
 	o.stopSending()
-	o.payload = nil
+	o.payload, o.taken = nil, captured{}
 	o.leavePermit()
 	o.leaveRow()
 }
@@ -505,7 +506,7 @@ func (o *moveOut) readAgain() {
 func (o *moveOut) moved(row *store.Authority) {
 	n := o.node
 	ref := refOf(row)
-	if row.ID == "" { // the target's word alone: as its commit makes it
+	if ref.RID != o.to.rid || ref.Lifecycle != o.to.lifecycle { // the target's word alone: as its commit makes it
 		ref = o.cell.ref
 		ref.RID, ref.Lifecycle, ref.OwnerGen = o.to.rid, o.to.lifecycle, ref.OwnerGen+1
 	}
@@ -544,26 +545,24 @@ func (o *moveOut) forget() {
 }
 
 // capture seals the Actor's gate and takes what goes along.
-func (o *moveOut) capture(chunkBytes uint32) *Error {
+func (o *moveOut) capture() *Error {
 	o.mover = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held}
 	o.cell.box.Seal(o.mover)
-	var taken captured
-	err := o.inTurn(func(t *turn) (err *Error) {
-		taken, err = o.mover.capture(&o.binding)
+	return o.inTurn(func(*turn) (err *Error) {
+		o.taken, err = o.mover.capture(&o.binding)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	segments := [][]byte{taken.head, taken.queue, taken.state}
-	o.payload = &stream{id: o.id, out: chunker.NewOutgoing(segments, chunkBytes, o.node.cfg.MoveCompression)}
-	return nil
 }
 
 // restore sends the payload and waits until the target is ready. A Try that was begun over
 // a link that was lost goes on behind what the target says that it has.
 func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.SourceEvent {
-	n, m := o.node, o.payload.out.Manifest()
+	n := o.node
+	if o.payload == nil {
+		segments := [][]byte{o.taken.head, o.taken.queue, o.taken.state}
+		o.payload = &stream{id: o.id, out: chunker.NewOutgoing(segments, e.ChunkBytes, n.cfg.MoveCompression)}
+	}
+	m := o.payload.out.Manifest()
 	r, l := o.ask(ctx, func(corr uint64) wire.Record {
 		return &wire.Restore{
 			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Op: o.join.Op, Ref: wireRef(o.cell.ref),

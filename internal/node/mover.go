@@ -167,6 +167,18 @@ func (b *handBack) Consume(*mailbox.Claim[message], *message) {
 	invariant.Check(false, "a hand-back got a message; its Begin gives the mailbox on")
 }
 
+// unread is for the Actor's end at this node, whatever became of the move.
+func (v *mover) unread(claim *mailbox.Claim[message]) {
+	unread(claim, v.held)
+	unread(claim, v.saved)
+	v.held, v.saved = nil, nil
+	v.out.Acked(v.last, func(h handed) {
+		h.record.Free()
+		h.sender.refuse(v.cell.node, errGone)
+		h.sender.giveBack()
+	})
+}
+
 // relay begins behind the boundary: what was held goes to the target, then the cutover.
 func (v *mover) relay(claim *mailbox.Claim[message], l *linkConn) {
 	v.phase, v.link = moverRelaying, l
@@ -334,7 +346,7 @@ func (v *mover) left(claim *mailbox.Claim[message], now ActorRef, version uint64
 		m := &v.saved[i]
 		claim.Release(m.kept)
 		if m.isControl() {
-			m.refuse(v.cell.node, errMoved)
+			m.refuse(v.cell.node, errMoving)
 		} else {
 			m.done()
 		}
