@@ -74,7 +74,7 @@ func (o *Out[T]) Acked(seq Seq, release func(T)) bool {
 func (o *Out[T]) Again(after Seq) iter.Seq[Sent[T]] {
 	return func(yield func(Sent[T]) bool) {
 		cutover := func(seq Seq) bool {
-			return !o.cut || seq != o.last || after > o.last || yield(Sent[T]{Seq: seq, Cutover: true, CRC: o.crc})
+			return !o.cut || seq != o.last || yield(Sent[T]{Seq: seq, Cutover: true, CRC: o.crc})
 		}
 		seq := max(after, o.acked)
 		if !cutover(seq) {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -96,7 +97,8 @@ const (
 	SourceSessionSealed
 	// SourceCaptured: it is, or Failure.
 	SourceCaptured
-	// SourceReady: the target is ready. MayAct says whether this process may act.
+	// SourceReady: the target is ready. MayAct says whether this process may act, and knows of
+	// no later epoch than the one in which the move was reserved.
 	SourceReady
 	// SourceRefused: the target is not, for Failure.
 	SourceRefused
@@ -328,9 +330,7 @@ func (s *Source) stop(f *Failure) {
 	case sourceAdmitting, sourceAdmitLost, sourceRestoring, sourceRestoreLost:
 		s.fail(f)
 	case sourceReserving, sourceReserveLost, sourcePermitting, sourceSealing, sourceCapturing:
-		if s.failure == nil {
-			s.failure = f
-		}
+		s.failure = cmp.Or(s.failure, f)
 	default: // it ends already, or the boundary is behind
 	}
 }
@@ -409,7 +409,9 @@ func (s *Source) wasReserved(now clock.Mono, e *SourceEvent) {
 		s.fail(&Failure{errkind.Unavailable, "the move's reservation has ended"})
 	default:
 		s.lost, s.reserved, s.waits = false, c.Record, backoff{}
-		if s.may(now, nil) {
+		if c.Epoch != s.move.Epoch { // nothing of this move would apply any more
+			s.fail(&Failure{errkind.Unavailable, "the Store has begun a new epoch"})
+		} else if s.may(now, nil) {
 			s.do(sourcePermitting, SourceEffect{Do: SourcePermit})
 		}
 	}

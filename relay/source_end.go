@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/zlnode/zlnode/internal/clock"
@@ -13,7 +14,9 @@ import (
 
 func (s *Source) end(e SourceEnded) {
 	e.Row, e.Found, e.Doubt = s.row, s.found, s.lost
-	e.Prepared, e.Captured, e.Sealed = s.asked, s.captured, s.sealed
+	if e.Outcome == SourceRejected || e.Outcome == SourceFailed {
+		e.Prepared, e.Captured, e.Sealed = s.asked, s.captured, s.sealed
+	}
 	s.wake = clock.Never
 	s.do(sourceOver, SourceEffect{Do: SourceEnd, End: e})
 }
@@ -22,7 +25,7 @@ func (s *Source) end(e SourceEnded) {
 // change of the Store: the target may commit without having heard that its relay-ready was
 // not accepted.
 func (s *Source) fail(f *Failure) {
-	s.failure = f
+	s.failure = cmp.Or(s.failure, f) // the first reason is the one that counts
 	if s.reserved.Move == nil {
 		s.goOn()
 		return
@@ -127,13 +130,10 @@ func (s *Source) confirmed(e *SourceEvent) {
 	}
 }
 
-// committed takes the target's word, by which nothing opens here.
+// committed takes the target's word, by which nothing opens here, if it was sent the unit.
 func (s *Source) committed(e *SourceEvent) {
-	switch s.state {
-	case sourceRestoring, sourceRestoreLost, sourceAwaiting, sourceReading, sourceReadLost,
-		sourceAborting, sourceAbortLost, sourceSettling:
+	if s.try > 0 && s.state != sourceConfirming && s.state != sourceOver {
 		s.moved(e.OwnerGen)
-	default: // it was sent nothing yet
 	}
 }
 

@@ -290,9 +290,9 @@ func (t *Target) Step(now clock.Mono, e TargetEvent) {
 	case TargetRelayed:
 		t.relayed(now)
 	case TargetCutover:
-		t.cutover()
+		t.cutover(now)
 	case TargetAborted:
-		t.stop(nil)
+		t.stop(errAborted, true)
 	case TargetCommitted:
 		t.committed(now, &e)
 	case TargetGaveUp:
@@ -306,7 +306,7 @@ func (t *Target) Step(now clock.Mono, e TargetEvent) {
 	case TargetCompleted:
 		t.completed(now, &e)
 	case TargetStopping:
-		t.stop(&Failure{errkind.ShuttingDown, "the target has begun to stop"})
+		t.stop(errStopping, false)
 	}
 }
 
@@ -366,13 +366,9 @@ func (t *Target) tick(now clock.Mono) {
 	case targetReadLost:
 		t.do(targetReading, TargetEffect{Do: TargetRead})
 	case targetReadied:
-		t.commit(true)
+		t.decide(now, true)
 	case targetCommitLost:
-		if now.Reached(t.validUntil) {
-			t.giveUp()
-		} else {
-			t.commit(false)
-		}
+		t.decide(now, false)
 	case targetGiveUpLost:
 		t.giveUp()
 	case targetJoinLost:
@@ -385,18 +381,16 @@ func (t *Target) tick(now clock.Mono) {
 
 // stop ends an attempt that was not committed and cannot have been: at once, or when the
 // application has ended. Behind relay-ready only the source's word does, which gives it when
-// it knows that the move is over (RL-15).
-func (t *Target) stop(f *Failure) {
+// it knows that no commit applies any more (RL-15).
+func (t *Target) stop(f *Failure, bySource bool) {
 	switch t.state {
 	case targetIdle, targetReading, targetReadLost, targetPrepared, targetDenied, targetAssembling:
 		t.drop(f)
 	case targetAsking, targetStaging:
-		if t.failure == nil {
-			t.failure = cmp.Or(f, &Failure{errkind.Unavailable, "the source has ended the move"})
-		}
+		t.failure = cmp.Or(t.failure, f)
 	case targetReadied:
-		if f == nil {
-			t.drop(nil)
+		if bySource {
+			t.drop(f)
 		}
 	default: // the Store decides, or has decided
 	}

@@ -14,15 +14,25 @@ import (
 // relayed restarts the silence: who relays will send the cutover.
 func (t *Target) relayed(now clock.Mono) {
 	if t.state == targetReadied {
-		t.wake = now.Add(t.timing.CutoverWait)
+		t.wake = min(now.Add(t.timing.CutoverWait), t.validUntil)
 	}
 }
 
-func (t *Target) cutover() {
+func (t *Target) cutover(now clock.Mono) {
 	if t.state == targetReadied {
 		t.wake = clock.Never
-		t.commit(false)
+		t.decide(now, false)
 	}
+}
+
+// decide commits while the Restore is valid. Then the source looks at the row, and takes
+// what it sees there for the end.
+func (t *Target) decide(now clock.Mono, fallback bool) {
+	if now.Reached(t.validUntil) {
+		t.giveUp()
+		return
+	}
+	t.commit(fallback)
 }
 
 // commit takes all it expects of the row from the Restore, and nothing from a later read.
@@ -41,7 +51,7 @@ func (t *Target) committed(now clock.Mono, e *TargetEvent) {
 		t.drop(ofError(e.Err))
 	case e.Err == nil && t.owns(c):
 		t.confirm(&c.Record)
-	case e.Err == nil && (c.Reason == store.Applied || c.Reason == store.AlreadyApplied || never(c.Reason)):
+	case e.Err == nil && (c.Reason == store.AlreadyApplied || never(c.Reason)):
 		t.drop(overtaken(c.Reason))
 	case now.Reached(t.validUntil), e.Err == nil && c.Reason == store.InventoryConflict:
 		t.giveUp()
@@ -56,6 +66,8 @@ func (t *Target) owns(c *store.Change) bool {
 	return c.Found && row.State == store.Ready && row.ObjectGen == t.restore.Move.ObjectGen && row.OwnerGen > t.restore.OwnerGen &&
 		row.OwnerID == t.job.Self.OwnerID && row.LeaseGen == t.job.Self.Gen
 }
+
+var errGivenUp = &Failure{errkind.Unavailable, "the move was not committed in time, and is given up"}
 
 func overtaken(reason store.Reason) *Failure {
 	return &Failure{errkind.Unavailable, "the Store had decided otherwise about the move (" + reason.String() + ")"}
@@ -77,7 +89,9 @@ func (t *Target) gaveUp(now clock.Mono, e *TargetEvent) {
 		t.drop(ofError(e.Err))
 	case e.Err == nil && t.owns(c):
 		t.confirm(&c.Record)
-	case e.Err == nil && (c.Reason == store.Applied || c.Reason == store.AlreadyApplied || never(c.Reason)):
+	case e.Err == nil && (c.Reason == store.Applied || c.Reason == store.AlreadyApplied):
+		t.drop(errGivenUp)
+	case e.Err == nil && never(c.Reason):
 		t.drop(overtaken(c.Reason))
 	default:
 		t.sleep(targetGiveUpLost, t.waits.wait(now, t.timing, t.timing.Settle))

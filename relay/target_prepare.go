@@ -26,6 +26,8 @@ var (
 	errUnasked  = &Failure{errkind.Unavailable, "there is no admission for the move; it was not asked for, or is over"}
 	errDenied   = &Failure{errkind.Unavailable, "admission was refused"}
 	errNotOwner = &Failure{errkind.Unavailable, "the target may not act: its lease is in doubt"}
+	errAborted  = &Failure{errkind.Unavailable, "the source has ended the move, or has begun another"}
+	errStopping = &Failure{errkind.ShuttingDown, "the target has begun to stop"}
 	errLate     = &Failure{errkind.DeadlineExceeded, "the unit was restored after the move's deadline"}
 )
 
@@ -201,7 +203,7 @@ func (t *Target) staged(now clock.Mono, e *TargetEvent) {
 		t.drop(errLate)
 	default:
 		t.validUntil = now.Add(t.timing.Validity)
-		t.wake = now.Add(t.timing.CutoverWait)
 		t.do(targetReadied, TargetEffect{Do: TargetReady})
+		t.relayed(now)
 	}
 }
