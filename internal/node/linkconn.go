@@ -103,6 +103,7 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		h.node.links.remove(l)
 		l.gate.Close()
 		l.pending.fail(errLinkLost)
+		l.node.moving.lost(l)
 	}
 	if l.shake != nil {
 		h.node.counters.linksRefused.Add(1)
