@@ -137,6 +137,12 @@ type Config struct {
 	// CreateTimeout bounds Create, GetOrCreate, Find, Destroy and Close calls whose
 	// context has no earlier deadline. Default 5 s.
 	CreateTimeout time.Duration
+	// SessionRelocationSealTimeout is how long a Session waits for the end of a bound
+	// Actor's move to another node. Its packets for the Actor wait meanwhile; when the time
+	// is over the client's connection is closed. The Actor's state has this time less 1.5 s
+	// to reach the other node, else it stays; raise it for large states, at all nodes.
+	// Default 3 s; more than 1.5 s.
+	SessionRelocationSealTimeout time.Duration
 
 	// Logger gets the node's log. The zero value logs nothing; then causes that callers are
 	// not told, such as a handler's panic, are lost. The Redis client under StoreURL writes
@@ -178,7 +184,8 @@ func (c Config) internal() node.Config {
 		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
-		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout, Logger: c.Logger,
+		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout,
+		SessionRelocationSealTimeout: c.SessionRelocationSealTimeout, Logger: c.Logger,
 	}
 	for _, l := range c.Sessions {
 		n.Sessions = append(n.Sessions, node.SessionListener(l))

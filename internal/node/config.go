@@ -74,6 +74,10 @@ type Config struct {
 	RequestTimeout time.Duration
 	CreateTimeout  time.Duration
 
+	// SessionRelocationSealTimeout is how long a Session waits for the end of a bound
+	// Actor's move; 0: 3 s.
+	SessionRelocationSealTimeout time.Duration
+
 	Logger zerolog.Logger
 
 	// TimerClock, if set, is the timers' clock: for tests.
@@ -102,6 +106,7 @@ type SessionListener struct {
 
 const (
 	weightMax       = 10_000
+	sealTimeout     = 3 * time.Second
 	ridPrefixMax    = 20 // so that "<prefix>-entry-<uuid>" is a name of 64 bytes or less
 	sessionFrameMax = 64 << 10
 	sessionIdle     = session.DefaultIdle
@@ -144,6 +149,7 @@ func (c Config) withDefaults() Config {
 	set(&c.SendTimeout, time.Second)
 	set(&c.RequestTimeout, 30*time.Second)
 	set(&c.CreateTimeout, 5*time.Second)
+	set(&c.SessionRelocationSealTimeout, sealTimeout)
 	c.Lease.Hold = c.RecoveryHold
 	c.Lease = c.Lease.WithDefaults()
 	c.RecoveryHold = c.Lease.Hold
@@ -173,6 +179,12 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	return c
+}
+
+// boundMoveTime is how long after the seal of its Session's binding the state of an Actor
+// may take to the target: what comes then must not outlast the seal.
+func (c *Config) boundMoveTime() time.Duration {
+	return c.SessionRelocationSealTimeout - cutoverWait - sealSlack
 }
 
 // check looks at everything that can be wrong before a socket is opened, and
@@ -221,6 +233,8 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "InstanceSpotIdleTimeout must not be negative; 0 is never")
 	case c.SendTimeout < 0 || c.RequestTimeout < 0 || c.CreateTimeout < 0 || c.StoreFailureGrace < 0:
 		return bad(invalid, "timeouts must not be negative")
+	case c.boundMoveTime() <= 0:
+		return bad(invalid, "SessionRelocationSealTimeout %v leaves a move no time: it must be more than %v, for the cutover, and %v", c.SessionRelocationSealTimeout, cutoverWait, sealSlack)
 	}
 	if err := c.Lease.Validate(); err != nil {
 		return bad(invalid, "%v", err)

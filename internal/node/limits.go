@@ -75,6 +75,15 @@ const (
 	// waiting for its session's handler.
 	sessionQueueMessages = 256
 	sessionQueueBytes    = 256 << 10
+	// sealedPackets bounds the packets of one client that wait while an Actor moves, to
+	// which sessionQueueBytes applies too; keptShows what the Actor sends it meanwhile from
+	// its new node, beside the size of the client's out queue.
+	sealedPackets = 1024
+	keptShows     = 1024
+	// cutoverWait is how long a move's target waits for the source's last word. What it
+	// and a bound Session's owner do behind it gets sealSlack.
+	cutoverWait = time.Second
+	sealSlack   = 500 * time.Millisecond
 	// bindingsMax bounds the Actors that one Session may be bound to.
 	bindingsMax = 1024
 

@@ -108,6 +108,7 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		l.gate.Close()
 		h.node.streams.lost(l)
 		l.pending.fail(errLinkLost)
+		l.node.moving.lost(l)
 	}
 	if l.shake != nil {
 		h.node.counters.linksRefused.Add(1)

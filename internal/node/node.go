@@ -86,6 +86,7 @@ type Node struct {
 	counters   counters
 	sessionIDs atomic.Uint64
 	bindings   atomic.Uint64 // generations of this lifecycle
+	moving     movingWays
 	operations atomic.Uint64 // numbers of this lifecycle
 
 	stopping    atomic.Bool
@@ -243,6 +244,9 @@ func (n *Node) openSessions() error {
 			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax,
 			times: session.LivenessTimes{Idle: l.IdleTimeout},
 		}
+		port.moves = session.RouteLimits{
+			Packets: sealedPackets, Bytes: int(port.queueBytes()), Shows: keptShows, ShowBytes: engine.DefaultOutMax, Seal: n.cfg.SessionRelocationSealTimeout,
+		}
 		opened, err := n.engine.Listen(engine.Listen{
 			Addr: l.Addr, MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP,
 			Protocol: &engine.Protocol{
@@ -289,6 +293,7 @@ func (n *Node) sweep() {
 			now := clock.Now()
 			n.swept.Store(int64(now))
 			n.local.sweep(now)
+			n.moving.sweep(now)
 			if n.mayAct(now) {
 				n.late.run()
 			}

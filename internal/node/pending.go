@@ -17,6 +17,7 @@ type result struct {
 	payload []byte
 	owner   *buf.Buf
 	err     *Error
+	from    *linkConn // by which it came; nil: this node's own
 }
 
 // completer takes the result of a request, exactly once. It may run on an event

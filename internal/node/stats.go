@@ -11,6 +11,8 @@ type counters struct {
 	pushesRefused   atomic.Uint64
 	lateReplies     atomic.Uint64
 	slowSessions    atomic.Uint64
+	sessionsCutOff  atomic.Uint64
+	updatesIgnored  atomic.Uint64
 	linksRefused    atomic.Uint64
 	panics          atomic.Uint64
 }
@@ -26,6 +28,8 @@ type Stats struct {
 	PushesRefused   uint64 // pushes of actors whose binding was over
 	LateReplies     uint64 // replies that came after their request had ended
 	SlowSessions    uint64 // sessions closed because the client did not read
+	SessionsCutOff  uint64 // sessions closed because an actor of theirs moved and its new place was not told in time; logged
+	UpdatesIgnored  uint64 // updates about bound actors that move which came too late or for nothing; logged
 	LinksRefused    uint64 // connections on the link port that did not become links
 	Panics          uint64 // in application code and outside it
 }
@@ -38,6 +42,7 @@ func (n *Node) Stats() Stats {
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
 		FailedCallbacks: n.counters.failedCallbacks.Load(),
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
-		SlowSessions: n.counters.slowSessions.Load(), LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
+		SlowSessions: n.counters.slowSessions.Load(), SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(),
+		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 	}
 }
