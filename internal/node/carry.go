@@ -110,6 +110,7 @@ func (l *linkConn) relayedReply(r *wire.RelayedReply, owner *buf.Buf) {
 		} else {
 			got = result{err: &Error{Kind: errkind.Kind(r.Kind), Text: string(r.Text), stale: r.Stale, application: r.Application}}
 		}
+		got.from = l
 		n.completeAway(processOf(&r.Via), r.Correlation, got)
 		return
 	}

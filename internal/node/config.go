@@ -44,14 +44,12 @@ type Config struct {
 	RouteCacheMaxAge time.Duration
 
 	// Of moves. MessageFollowDuration is how long an object's old owner relays to the new one;
-	// < 0: not at all. CutoverWait is RelocationCutoverWaitTimeout.
+	// < 0: not at all.
 	MessageFollowDuration time.Duration
-	CutoverWait           time.Duration
-	SealTimeout           time.Duration // SessionRelocationSealTimeout
-	MoveChunkBytes        int           // of the payloads that come here, encoded
-	MoveLinkBytes         int64         // that one link may have in flight; < 0: no bound
-	MoveNodeBytes         int64         // that all links may have in flight; 0: no bound
-	MovesMax              int           // that leave at once; further ones wait and go on working
+	MoveChunkBytes        int   // of the payloads that come here, encoded
+	MoveLinkBytes         int64 // that one link may have in flight; < 0: no bound
+	MoveNodeBytes         int64 // that all links may have in flight; 0: no bound
+	MovesMax              int   // that leave at once; further ones wait and go on working
 	MoveCompression       chunker.Compression
 
 	Weight    int
@@ -156,8 +154,6 @@ func (c Config) withDefaults() Config {
 	set(&c.StoreFailureGrace, 30*time.Second)
 	set(&c.RouteCacheMaxAge, routeAge)
 	set(&c.MessageFollowDuration, followTime)
-	set(&c.CutoverWait, cutoverWait)
-	set(&c.SealTimeout, sealTimeout)
 	c.MessageFollowDuration = max(c.MessageFollowDuration, 0)
 	c.MoveChunkBytes = cmp.Or(c.MoveChunkBytes, chunker.ChunkBytes)
 	c.MoveLinkBytes = max(cmp.Or(c.MoveLinkBytes, chunker.LinkBytes), 0)

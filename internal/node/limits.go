@@ -35,11 +35,8 @@ const (
 	// deadline is near or over.
 	insistMin = time.Second
 
-	// followTime is MessageFollowDuration if nothing is configured, cutoverWait and
-	// sealTimeout those of bound objects: see the spec's defaults.
-	followTime  = 30 * time.Second
-	cutoverWait = time.Second
-	sealTimeout = 3 * time.Second
+	// followTime is MessageFollowDuration if nothing is configured.
+	followTime = 30 * time.Second
 	// moveValidity is how long a target may go on with the commit after it said that it is
 	// ready, and preparedMin how long it keeps a preparation at least.
 	moveValidity = 60 * time.Second

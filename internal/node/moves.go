@@ -25,8 +25,8 @@ func newMoves() moves {
 // moveTiming is how long the machines of package relay wait.
 func (n *Node) moveTiming() relay.Timing {
 	return relay.Timing{
-		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: n.cfg.CutoverWait,
-		SealTimeout: n.cfg.SealTimeout, Validity: moveValidity, Prepared: preparedMin,
+		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: cutoverWait,
+		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: moveValidity, Prepared: preparedMin,
 	}
 }
 
