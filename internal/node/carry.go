@@ -80,7 +80,7 @@ func (w *wayBack) reply(n *Node, codec uint8, payload []byte) {
 	r.Success, r.Codec, r.Payload = true, codec, payload
 	if l := w.link(n); l == nil {
 		n.counters.lateReplies.Add(1)
-	} else if !l.sendAnswer(&r) {
+	} else if !l.sendAnswer(encoded(&r)) {
 		w.fail(n, errRepliesFull)
 	}
 }
@@ -121,7 +121,7 @@ func (l *linkConn) relayedReply(r *wire.RelayedReply, owner *buf.Buf) {
 	}
 	on := *r
 	on.Hops++
-	if !next.sendAnswer(&on) { // who waits has a deadline
+	if !next.sendAnswer(encoded(&on)) { // who waits has a deadline
 		n.counters.lateReplies.Add(1)
 	}
 }

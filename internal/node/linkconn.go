@@ -205,16 +205,11 @@ func (l *linkConn) goodbye(reason wire.GoodbyeReason, why engine.CloseReason) {
 
 // sendControl sends a record that never waits for credit. If the connection is
 // closed, OnClose tells whoever waits.
-func (l *linkConn) sendControl(r wire.Record) {
-	b := buf.Get(r.Size())
-	r.AppendTo(b.Bytes()[:0])
-	_ = l.conn.SendControl(b)
-}
+func (l *linkConn) sendControl(r wire.Record) { _ = l.conn.SendControl(encoded(r)) }
 
 // sendRecord sends a record that waits for credit if its command does.
 func (l *linkConn) sendRecord(ctx context.Context, r wire.Record) *Error {
-	b := buf.Get(r.Size())
-	r.AppendTo(b.Bytes()[:0])
+	b := encoded(r)
 	cmd, _, _, err := wire.Header(b.Bytes())
 	invariant.Check(err == nil, "encoded a record without a head: %v", err)
 	if info, _ := cmd.Info(); info.Credited {
@@ -227,16 +222,25 @@ func (l *linkConn) sendRecord(ctx context.Context, r wire.Record) *Error {
 // sendReply answers a request. Replies need no credit; if the peer takes them so
 // slowly that the out queue is full, an error, which is small, goes instead.
 func (l *linkConn) sendReply(corr uint64, codec uint8, payload []byte) {
-	if !l.sendAnswer(&wire.Reply{Correlation: corr, Codec: codec, Payload: payload}) {
+	r := wire.Reply{Correlation: corr, Codec: codec, Payload: payload}
+	b := buf.Get(r.Size())
+	r.AppendTo(b.Bytes()[:0])
+	if !l.sendAnswer(b) {
 		l.sendError(corr, errRepliesFull)
 	}
 }
 
-// sendAnswer sends a record with a reply. It is false if the out queue is full.
-func (l *linkConn) sendAnswer(r wire.Record) bool {
+// sendAnswer sends a record with a reply, whose buffer it takes. It is false if the out
+// queue is full.
+func (l *linkConn) sendAnswer(record *buf.Buf) bool {
+	return !errors.Is(l.conn.Send(record), engine.ErrFull)
+}
+
+// encoded returns a record in a buffer of its own.
+func encoded(r wire.Record) *buf.Buf {
 	b := buf.Get(r.Size())
 	r.AppendTo(b.Bytes()[:0])
-	return !errors.Is(l.conn.Send(b), engine.ErrFull)
+	return b
 }
 
 func (l *linkConn) sendError(corr uint64, err *Error) {
