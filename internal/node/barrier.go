@@ -264,7 +264,7 @@ func (j *PendingJoin) isOver() bool {
 // finish tells the Actor how its Join ended, and lets it go on.
 func (j *PendingJoin) finish() {
 	n, done := j.cell.node, JoinDone{j.Op, j.Outcome()}
-	if j.cell.stuck.Load() != nil {
+	if j.cell.stuck.Load() != nil { // sealed by what had to come before
 		return
 	}
 	if j.insist("OnJoinCompleted", func() *Error { return n.complete(n.life, j.cell, done) }) {

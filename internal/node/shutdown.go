@@ -46,6 +46,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	}
 	n.settle(ctx)
 	n.failJoins()
+	n.freeSealed()
 	n.sessions.Range(func(_ string, s *sessionConn) bool {
 		closeSession(s.conn, session.ServerDrain, "")
 		return true
@@ -176,16 +177,13 @@ func (n *Node) removeAll(ctx context.Context, what string, wanted func(*objectCe
 			return true
 		}
 		left.Add(1)
-		ended := func(e destroyEnd) {
-			if e.err != nil {
-				failed.CompareAndSwap(nil, e.err)
-			}
-			left.Add(-1)
-		}
 		queue(c, func(t *turn) {
-			if t.refused != errStuck || !n.tasks.Go(func() { ended(n.freeStuck(c, newOpID())) }) {
-				n.destroyInTurn(t, newOpID(), ended)
-			}
+			n.destroyInTurn(t, newOpID(), func(e destroyEnd) {
+				if e.err != nil {
+					failed.CompareAndSwap(nil, e.err)
+				}
+				left.Add(-1)
+			})
 		})
 		return true
 	})

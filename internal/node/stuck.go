@@ -19,8 +19,9 @@ import (
 
 // stuck is why an Actor does not go on.
 type stuck struct {
-	what string
-	err  *Error // of the last try; nil: it runs yet
+	what   string
+	err    *Error // of the last try; nil: the first one runs yet
+	sealed bool   // there is no further try
 }
 
 func (s *stuck) String() string {
@@ -59,39 +60,65 @@ func (j *PendingJoin) insist(what string, f func() *Error) bool {
 	c := j.cell
 	n := c.node
 	until := max(j.Deadline, clock.Now().Add(insistMin))
-	var mu sync.Mutex
-	ended := false
-	mark := func(last bool, why *stuck) {
+	var mu sync.Mutex // of the rest
+	now, ended := stuck{what: what}, false
+	hangs := time.AfterFunc(until.Sub(clock.Now()), func() {
 		mu.Lock()
 		defer mu.Unlock()
-		if !ended {
-			ended = last
-			c.stuck.Store(why)
+		if why := now; !ended {
+			c.stuck.Store(&why)
 		}
-	}
-	hangs := time.AfterFunc(until.Sub(clock.Now()), func() { mark(false, &stuck{what: what}) })
-	defer hangs.Stop()
+	})
+	defer func() {
+		hangs.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if ended = true; !now.sealed {
+			c.stuck.Store(nil)
+		}
+	}()
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
 		err := f()
-		late := clock.Now().Reached(until) || n.stopping.Load()
-		switch {
-		case err == nil, n.life.Err() != nil, j.isOver():
-			mark(true, nil)
-			return err == nil || n.life.Err() != nil
+		switch late := clock.Now().Reached(until) || n.stopping.Load(); {
+		case err == nil, n.life.Err() != nil:
+			return true
+		case j.isOver():
+			return false
 		case late && err != errNotOwner:
-			mark(true, &stuck{what, err})
-			c.seal(j.held)
+			mu.Lock()
+			now.err, now.sealed = err, true
+			mu.Unlock()
+			c.seal(j.held, now)
 			return false
 		}
-		pause(n.life, wait)
+		mu.Lock()
+		now.err = err
+		mu.Unlock()
+		pause(n.life, max(createWaitMin, min(wait, until.Sub(clock.Now()))))
 	}
 }
 
-// seal makes the Actor refuse what comes from here on, and keep what is held.
-func (c *objectCell) seal(held *hold) {
-	c.node.log.Error().Str("actor", clip(c.ref.ID)).Str("reason", clip(c.stuck.Load().String())).
+// seal makes the Actor refuse what comes from here on, and keep what is held. That of a
+// node that stops ends at once.
+func (c *objectCell) seal(held *hold, why stuck) {
+	n := c.node
+	c.stuck.Store(&why)
+	n.log.Error().Str("actor", clip(c.ref.ID)).Str("reason", clip(why.String())).
 		Msg("an actor is sealed, and stays so until it is destroyed with its exact ref or the node stops")
 	c.box.Seal(&sealed{cell: c, held: held})
+	if n.stopping.Load() { // and may have gone through those that are sealed
+		n.freeStuck(c, newOpID())
+	}
+}
+
+// freeSealed ends the sealed Actors of a node that stops, so that nothing waits for them.
+func (n *Node) freeSealed() {
+	n.actors.Range(func(_ string, c *objectCell) bool {
+		if s := c.stuck.Load(); s != nil && s.sealed {
+			n.freeStuck(c, newOpID())
+		}
+		return true
+	})
 }
 
 // sealed is the consumer of a stuck Actor.
@@ -133,16 +160,20 @@ func (n *Node) freeStuck(cell *objectCell, op store.OpID) destroyEnd {
 		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Free(ctx, f) })
 	})
 	n.routes.drop(cell.ref.ID)
+	over := errGone
+	if n.stopping.Load() {
+		over = errStopping
+	}
 	switch {
-	case err != nil && !doubt:
-		return destroyEnd{err: fromStore(err, opDestroy, cell.ref.ID)}
 	case err != nil:
-		n.drop(cell, errGone)
+		if doubt {
+			n.drop(cell, over)
+		}
 		return destroyEnd{err: fromStore(err, opDestroy, cell.ref.ID)}
 	case !deleted(change.Reason):
 		return destroyEnd{err: fail(errkind.Unavailable, opDestroy, cell.ref.ID, "the Store refused it: %v", change.Reason)}
 	}
-	n.drop(cell, errGone)
+	n.drop(cell, over)
 	return destroyEnd{destroyed: change.Reason == store.Applied || change.Reason == store.AlreadyApplied}
 }
 
