@@ -168,20 +168,28 @@ func (n *Node) forward(l *linkConn, c *objectCell, m *message) bool {
 	return taken && err == nil
 }
 
-// merging makes the Actor the consumer of its own mailbox, with all in front of it in
-// order: what was saved, what was relayed before the cutover, the rest.
-type merging struct{ from *incoming }
-
-// Begin implements mailbox.Consumer.
-func (o *merging) Begin(claim *mailbox.Claim[message]) {
-	i := o.from
-	i.cell.become(claim, i.cell)
+// unread puts everything in front of what is queued, in order: what was saved, what was
+// relayed before the cutover, the rest (RL-08).
+func (i *incoming) unread(claim *mailbox.Claim[message]) {
 	unread(claim, i.rest)
 	unread(claim, i.relayed)
 	for k := len(i.saved) - 1; k >= 0; k-- {
 		claim.Unread(&i.saved[k], mailbox.Kept{})
 	}
 	i.rest, i.relayed, i.saved = nil, nil, nil
+}
+
+// merging makes the Actor the consumer of its own mailbox, with all in front of it.
+type merging struct{ from *incoming }
+
+// Begin implements mailbox.Consumer.
+func (o *merging) Begin(claim *mailbox.Claim[message]) {
+	i := o.from
+	i.cell.become(claim, i.cell)
+	i.unread(claim)
+	if i.cell.timers != nil {
+		i.cell.armTimers()
+	}
 }
 
 // Consume implements mailbox.Consumer.

@@ -19,7 +19,7 @@ func (n *Node) runJoin(ctx context.Context, j *PendingJoin) {
 			j.decide(j.accepted(nil))
 			return
 		}
-		n.joinHere(ctx, j, nil)
+		n.joinEntry(ctx, j)
 		return
 	}
 	if now != nil && now.ref.ID == j.Spot && !now.gone.Load() {
@@ -35,6 +35,21 @@ func (n *Node) runJoin(ctx context.Context, j *PendingJoin) {
 	default:
 		n.moveActor(ctx, j, moveTarget{process{r.ref.RID, r.ref.Lifecycle}, j.Spot, true})
 	}
+}
+
+// joinEntry has the Actor return to the Entry Spot of its node, if that takes Actors; else it
+// goes to that of a node which does.
+func (n *Node) joinEntry(ctx context.Context, j *PendingJoin) {
+	if n.cfg.Weight > 0 {
+		n.joinHere(ctx, j, nil)
+		return
+	}
+	d, err := n.chooseTarget(typeKey{store.Actor, j.cell.typ.Name}, nil)
+	if err != nil {
+		j.decide(joinFailed(err.of(opJoin, j.cell.ref.ID)))
+		return
+	}
+	n.moveActor(ctx, j, moveTarget{process{d.RID, uint64(d.Lifecycle)}, d.EntrySpotID, false})
 }
 
 // accepted is the outcome of a Join after which the Actor is at this node.

@@ -197,6 +197,13 @@ func (i *moveIn) takeRow() {
 	}
 }
 
+func (i *moveIn) leaveRow() {
+	if i.locked {
+		i.locked = false
+		i.cell.leaveRow()
+	}
+}
+
 // spotHere returns the Spot that the Actor comes to.
 func (i *moveIn) spotHere() *objectCell {
 	if i.spot != nil {
@@ -417,8 +424,8 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 			n.disconnected(i.spotHere(), i.cell.ref)
 		}
 	case relay.TargetStuck:
-		n.log.Error().Str("object", clip(i.cell.ref.ID)).Str("error", e.Failure.Text).
-			Msg("an object that moved here stays sealed, as a callback went on failing; free it by hand")
+		i.leaveRow()
+		i.cell.seal(i.queue, stuck{"a callback of its move here", &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, true})
 	default:
 		i.drop(e.Failure)
 	}
@@ -429,9 +436,7 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	}
 	i.broken = context.Canceled // what still comes is not looked at
 	i.mu.Unlock()
-	if i.locked {
-		i.cell.leaveRow()
-	}
+	i.leaveRow()
 	i.until.Store(int64(clock.Now().Add(relayedFor)))
 	if e.Outcome == relay.TargetDropped {
 		n.moves.in.Delete(i.id.key())
