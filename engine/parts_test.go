@@ -308,7 +308,7 @@ func TestClosingSendsThePartsThatWereQueued(t *testing.T) {
 // Each message that was accepted is told of once, also if it was on its way while
 // the connection, or the whole engine, ended.
 func TestEveryAcceptedMessageOfPartsIsToldOfOnce(t *testing.T) {
-	for round := range 40 {
+	for round := range 10 {
 		e, err := New(Config{Loops: 1})
 		if err != nil {
 			t.Fatal(err)

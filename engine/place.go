@@ -102,7 +102,7 @@ func (c *Conn) continuePlaced(b []byte) []byte {
 // head of the next frame in a stream of them, and so the next frame goes on here. An
 // end of the stream is left to the reactor, which will see it too.
 func (c *Conn) readPlaced() {
-	for budget := placeReadBytes; budget > 0 && c.placed != nil && c.phase == open && c.stopping.Load() == nil; {
+	for budget := placeReadBytes; budget > 0 && c.placed != nil && c.stopping.Load() == nil; {
 		room := c.placed.dst[c.placed.have:]
 		ahead := c.loop.ahead
 		switch {
@@ -113,7 +113,7 @@ func (c *Conn) readPlaced() {
 		}
 		n, err := unix.Readv(c.fd, [][]byte{room, ahead})
 		switch {
-		case err == unix.EAGAIN, err == unix.EINTR: //nolint:errorlint // a bare errno
+		case err == unix.EAGAIN, err == unix.EINTR:
 			return
 		case err != nil: // told only once, so the reactor will not see it
 			c.Abort(transportReason(os.NewSyscallError("readv", err)))

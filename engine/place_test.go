@@ -244,7 +244,7 @@ func TestAConnectionThatEndsInAPlacedFrameTellsOnlyItsEnd(t *testing.T) {
 	}
 }
 
-func TestInputBehindTheEndOfADirectReadIsSeen(t *testing.T) {
+func TestAResetInTheMiddleOfAPlacedFrameIsReported(t *testing.T) {
 	closes := make(chan CloseReason, 1)
 	a := newArrivals()
 	hooksOf(a.p).closes = closes
@@ -342,6 +342,7 @@ func TestDirectReadsCountInTheRate(t *testing.T) {
 	a := newArrivals()
 	hooksOf(a.p).closes = closes
 	a.p.Rate = &Rate{BytesPerSecond: 1, BurstBytes: readBytes}
+	a.p.CloseGrace = 2 * tick
 	e := start(t, 1)
 	c, client := accept(t, e, a.p)()
 	release := holdLoop(t, c)
