@@ -22,7 +22,9 @@ type sourceWatch struct {
 	reserved bool       // the Store has said so
 	admitted bool
 	sealed   bool
+	bound    bool // or it may be
 	captured bool
+	asked    bool // the target, for anything
 	sent     bool // the unit, by SourceRestore
 	boundary bool
 	over     bool
@@ -34,6 +36,10 @@ func (w *sourceWatch) check(m *SourceMove, e SourceEffect) error {
 	}
 	did := w.did
 	w.did = e.Do
+	if did == SourceSealSession {
+		w.bound = w.last.Bound || w.last.Failure != nil
+	}
+	w.asked = w.asked || e.Do == SourceAdmit || e.Do == SourceRestore
 	if w.boundary && e.Do != SourceRead && e.Do != SourceEnd {
 		return fmt.Errorf("it does %d behind the boundary", e.Do)
 	}
@@ -90,7 +96,7 @@ func (w *sourceWatch) checkEnd(e *SourceEnded) error {
 			return fmt.Errorf("the unit goes on behind the boundary")
 		case w.reserved && !known:
 			return fmt.Errorf("the unit goes on while its move may be committed, by %+v", w.last)
-		case w.captured != e.Captured, w.sealed && w.last.Is != SourceSessionSealed && w.captured && e.Sealed != (w.captured && e.Sealed):
+		case w.captured != e.Captured, w.bound != e.Sealed, w.asked && e.Outcome == SourceFailed && !e.Prepared:
 			return fmt.Errorf("it forgets to undo: %+v", e)
 		case (e.Outcome == SourceFailed) != (e.Failure != nil):
 			return fmt.Errorf("failed without a reason, or rejected with one")
@@ -213,7 +219,7 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 		}
 		ended := map[SourceOutcome]int{}
 		n := walk(t, first, func(n node) string {
-			return fmt.Sprint(sourceKey(&n.s, n.w.now), ahead(move.Deadline, n.w.now), n.w.did, n.w.reserved, n.w.admitted, n.w.sealed, n.w.captured, n.w.sent, n.w.boundary, n.w.over)
+			return fmt.Sprint(sourceKey(&n.s, n.w.now), ahead(move.Deadline, n.w.now), n.w.did, n.w.reserved, n.w.admitted, n.w.sealed, n.w.bound, n.w.captured, n.w.asked, n.w.sent, n.w.boundary, n.w.over)
 		}, func(from node, visit func(node)) error {
 			for i := range events {
 				for step := range clock.Mono(2) {
