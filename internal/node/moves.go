@@ -25,7 +25,7 @@ func newMoves() moves {
 // moveTiming is how long the machines of package relay wait.
 func (n *Node) moveTiming() relay.Timing {
 	return relay.Timing{
-		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: cutoverWait,
+		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: n.cfg.RelocationCutoverWaitTimeout,
 		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: moveValidity, Prepared: preparedMin,
 	}
 }
