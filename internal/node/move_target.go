@@ -29,7 +29,6 @@ type moveIn struct {
 	entered  bool // the spot's roster counts the Actor
 	binding  binding
 	admitted relay.Reply
-	placed   bool // among the restores that run at once
 	locked   bool // the row is taken
 	left     bool // the source was told that the Actor is here
 
@@ -50,6 +49,7 @@ type moveIn struct {
 	member   bool // spotID is a User Spot
 	payload  *chunker.Incoming
 	broken   error
+	filling  bool          // a link writes a chunk into payload, or into one that was dropped
 	whole    chan struct{} // closed when all of the payload has come, or it is broken
 	over     chan struct{}
 }
@@ -326,10 +326,8 @@ func (i *moveIn) refuse(e *relay.TargetEffect) {
 // unstage drops what was assembled and restored.
 func (i *moveIn) unstage() {
 	i.mu.Lock()
-	if i.payload != nil {
-		i.payload.Free()
-	}
-	i.payload, i.broken, i.whole = nil, nil, make(chan struct{})
+	i.freePayload()
+	i.broken, i.whole = nil, make(chan struct{})
 	i.mu.Unlock()
 	i.cell.instance, i.binding = nil, binding{}
 	i.setTimers(nil)
@@ -430,10 +428,7 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		i.drop(e.Failure)
 	}
 	i.mu.Lock()
-	if i.payload != nil {
-		i.payload.Free()
-		i.payload = nil
-	}
+	i.freePayload()
 	i.broken = context.Canceled // what still comes is not looked at
 	i.mu.Unlock()
 	i.leaveRow()
