@@ -78,7 +78,7 @@ func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
 	here := ActorRef{ID: ref.ID, ObjectGen: ref.ObjectGen, Lifecycle: n.id.Lifecycle, OwnerGen: ref.OwnerGen + 1}
 	i.queue = &incoming{id: i.id, from: i.from, ownerGen: here.OwnerGen}
 	i.cell = n.cellWith(anActor, here, i.queue, nil)
-	i.queue.cell = i.cell
+	i.queue.cell.Store(i.cell)
 	i.cell.tenure.Store(arriving)
 	n.moves.in.Store(i.id.key(), i)
 	n.actors.Update(ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
@@ -303,7 +303,7 @@ func (i *moveIn) answer(l *linkConn) {
 	case relay.ProgressGone:
 		l.sendControl(&wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressGone})
 	default:
-		i.queue.cell.step(func(t *turn) {
+		i.queue.cell.Load().step(func(t *turn) {
 			if t.refused == nil {
 				i.queue.acknowledge(l)
 			}
@@ -320,7 +320,7 @@ func (i *moveIn) cutover(l *linkConn, c *wire.Cutover) {
 		}
 	})
 	m.packet = relayPacket
-	i.queue.cell.box.PushControl(m)
+	i.queue.cell.Load().box.PushControl(m)
 }
 
 // tell brings an event to the task. Of relayed messages one is enough.

@@ -39,6 +39,8 @@ type moveOut struct {
 	locked    bool // the row is taken
 	linkLost  bool
 
+	targetGone bool // the Source knows that the target's process is over
+
 	until atomic.Int64 // clock.Mono; when the follow is over
 
 	mu      sync.Mutex
@@ -160,7 +162,8 @@ func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
 			o.linkLost = false
 			return relay.SourceEvent{Is: relay.SourceLinkUp}
 		}
-		if o.node.links.superseded(o.to) {
+		if !o.targetGone && o.node.links.superseded(o.to) {
+			o.targetGone = true
 			return relay.SourceEvent{Is: relay.SourceTargetGone}
 		}
 		select {

@@ -225,7 +225,7 @@ func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 	before := i.cell
 	cell := n.cellWith(typ, before.ref, i.queue, before.box)
 	cell.tenure.Store(arriving)
-	err := i.inTurn(func(*turn) { i.queue.cell = cell })
+	err := i.inTurn(func(*turn) { i.queue.cell.Store(cell) })
 	if err != nil {
 		return failureOfMove(err)
 	}

@@ -165,6 +165,24 @@ func (n *Node) linked(l *linkConn) {
 	})
 }
 
+// passing returns how many Actors in the object table are another node's.
+func (n *Node) passing() (count int) {
+	look := func(c *objectCell, is uint32) {
+		if now, ok := n.actors.Load(c.ref.ID); ok && now == c && c.tenure.Load() == is {
+			count++
+		}
+	}
+	n.moves.out.Range(func(_ string, o *moveOut) bool {
+		look(o.cell, leaving)
+		return true
+	})
+	n.moves.preparing.Range(func(_ string, i *moveIn) bool {
+		look(i.queue.cell.Load(), arriving)
+		return true
+	})
+	return count
+}
+
 // sweepMoves ends the follows that are over, and forgets moves whose source sends nothing
 // any more.
 func (n *Node) sweepMoves(now clock.Mono) {
