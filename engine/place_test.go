@@ -69,7 +69,7 @@ func TestPlacedFramesSurviveAnySegmentation(t *testing.T) {
 		size int
 		kind byte
 	}{
-		{5, 17}, {large, 17}, {large, 65}, {9, 1}, {large, 2}, {large, 1}, {PlaceMin, 17}, {PlaceMin + 1, 17}, {7, 0},
+		{5, 17}, {large, 17}, {large, 65}, {9, 1}, {large, 2}, {large, 1}, {PlaceMin, 17}, {PlaceMin + 1, 17}, {7, 0}, {large, 2},
 	} {
 		want = append(want, kinded(rng, f.size, f.kind))
 		for _, at := range []int{0, 1, 3, 4, 5, 15, 16, 17, 62, 63, 64, 65, f.size / 2, f.size - 1} {
@@ -98,7 +98,7 @@ func TestPlacedFramesSurviveAnySegmentation(t *testing.T) {
 					last = cut
 				}
 			}
-			if !slices.EqualFunc(a.got, want, bytes.Equal) || a.placed != 4 || a.asked != 5 {
+			if !slices.EqualFunc(a.got, want, bytes.Equal) || a.placed != 4 || a.asked != 6 {
 				t.Fatalf("trust %v, cuts %v: %d frames, %d asked about, %d placed", trust, cuts, len(a.got), a.asked, a.placed)
 			}
 			l.wheel.cancel(&c.deadline.timer)
@@ -244,21 +244,44 @@ func TestAConnectionThatEndsInAPlacedFrameTellsOnlyItsEnd(t *testing.T) {
 	}
 }
 
-func TestAResetInTheMiddleOfAPlacedFrameIsReported(t *testing.T) {
-	closes := make(chan CloseReason, 1)
-	a := newArrivals()
-	hooksOf(a.p).closes = closes
-	e := start(t, 1)
-	c, client := accept(t, e, a.p)()
-	_ = client.SetLinger(0)
-	release := holdLoop(t, c)
-	rng := rand.New(rand.NewPCG(4, 4))
-	write(t, client, kinded(rng, 200_000, 1)[:readBytes])
-	waitUnread(t, c, readBytes)
-	_ = client.Close() // a reset: the loop's next read fails
-	release()
-	if r := receive(t, closes, "the close"); r.Code != TransportError || len(a.got) != 0 {
-		t.Errorf("closed with %v, %d frames", r, len(a.got))
+// The loop's read takes what there is, and the one after it, into the place, finds
+// the end.
+func TestTheEndBehindAFullReadOfAPlacedFrameIsReported(t *testing.T) {
+	for _, linger := range []int{0, -1} {
+		closes := make(chan CloseReason, 1)
+		a := newArrivals()
+		hooksOf(a.p).closes = closes
+		e := start(t, 1)
+		c, client := accept(t, e, a.p)()
+		_ = client.SetLinger(linger)
+		release := holdLoop(t, c)
+		write(t, client, kinded(rand.New(rand.NewPCG(4, 4)), 200_000, 1)[:readBytes])
+		waitUnread(t, c, readBytes)
+		_ = client.Close()
+		waitEnd(t, c)
+		release()
+		want := PeerClosed
+		if linger == 0 {
+			want = TransportError // a reset
+		}
+		if r := receive(t, closes, "the close"); r.Code != want || len(a.got) != 0 {
+			t.Errorf("linger %d: closed with %v, %d frames", linger, r, len(a.got))
+		}
+	}
+}
+
+// waitEnd waits until the kernel knows that c's peer has ended.
+func waitEnd(t *testing.T, c *Conn) {
+	t.Helper()
+	for {
+		p := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLRDHUP}}
+		if _, err := unix.Poll(p, 0); err != nil && !errors.Is(err, unix.EINTR) {
+			t.Fatal(err)
+		}
+		if p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 {
+			return
+		}
+		runtime.Gosched()
 	}
 }
 
@@ -289,21 +312,20 @@ func TestPlacersFaultsAndEndsCloseTheConnection(t *testing.T) {
 			return nil, 0
 		}, nil, Idle, 0},
 	} {
-		for _, step := range []int{7, prefixMax - 1, prefixMax, size, 2 * size} {
+		for _, cut := range []int{0, 3, 7, prefixMax - 1, prefixMax, prefixMax + 1, size - 1, size} {
 			told := 0
 			p := testProtocol(&hooks{frame: func(*Conn, []byte, *buf.Buf) error {
-				t.Errorf("%s by %d: a frame is delivered", name, step)
+				t.Errorf("%s, cut at %d: a frame is delivered", name, cut)
 				return nil
 			}})
 			p.Placer = &placer{place: c.place, placed: func(*Conn, []byte, []byte) error { told++; return c.placed }}
 			conn := looseConn(p)
 			stream := append(frame(string(make([]byte, size-4))), frame("behind it")...)
-			for part := range slices.Chunk(stream, step) {
-				conn.receive(part)
-			}
+			conn.receive(stream[:cut])
+			conn.receive(stream[cut:])
 			r := conn.stopping.Load()
 			if r == nil || r.Code != c.want || told != c.told {
-				t.Errorf("%s by %d: closed with %v, told %d times", name, step, r, told)
+				t.Errorf("%s, cut at %d: closed with %v, told %d times", name, cut, r, told)
 			}
 			conn.dropPart()
 		}
