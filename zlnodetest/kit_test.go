@@ -95,7 +95,7 @@ func newWorld() *world {
 			r := &room{}
 			w.rooms.Store(c.ID(), r)
 			return r, nil
-		}, mode, zlnode.DisableRelocation)
+		}, mode, zlnode.RecreateOnRelocation)
 		zlnode.OnSpotTimer(s, "beat", func(_ *zlnode.SpotCall, r *room, _ zlnode.Tick) error {
 			r.notes = append(r.notes, "beat")
 			return nil

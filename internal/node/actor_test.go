@@ -19,8 +19,8 @@ import (
 func bareNode(t testing.TB) *Node {
 	t.Helper()
 	n := &Node{
-		log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*objectCell](), links: newLinks("a"),
-		creations: newLimiter(1, 8), running: runningOps{ops: map[store.OpID]*runningOp{}}, deletes: make(chan struct{}, 1),
+		log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*objectCell](), links: newLinks("a"), moves: newMoves(),
+		creations: newLimiter(1, 8), running: runningOps{ops: map[store.OpID]*runningOp{}}, changes: make(chan struct{}, 1),
 		reasserted: make(chan uint64, 1), done: make(chan struct{}),
 	}
 	n.routes, n.mesh = newRoutes(n), newMesh(n)

@@ -33,6 +33,9 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		}
 		paid = uint32(len(record))
 	}
+	if handled, err := l.moveRecord(cmd, flags, body, owner, paid); handled {
+		return err
+	}
 	switch cmd {
 	case wire.CmdActorSend:
 		m, err := wire.DecodeActorSend(flags, body)

@@ -69,7 +69,7 @@ func (n *Node) eachObject(ctx context.Context, wanted, f func(*objectCell) bool)
 	var calls sync.WaitGroup
 	places := make(chan struct{}, rowCallsMax)
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if !c.stored || !wanted(c) {
+		if !c.stored || c.tenure.Load() != owned || !wanted(c) {
 			return true
 		}
 		select {
@@ -154,18 +154,23 @@ func (n *Node) publishAgain() bool {
 	return n.publish(ctx, store.Serving) == nil
 }
 
-// reassertObjects goes once through the Actors whose rows are of an earlier epoch, and
-// reports whether none is left.
+// reassertObjects goes once through the objects whose rows are of an earlier epoch, the
+// Spots before their members, and reports whether none is left.
 func (n *Node) reassertObjects(ctx context.Context, epoch store.Epoch) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	return n.eachObject(ctx, func(c *objectCell) bool { return c.behind(epoch) }, func(c *objectCell) bool {
-		end := n.reassertObject(ctx, c, epoch)
-		if end == epochIsOver {
-			stop() // a renewal tells of the next one
-		}
-		return end == rowIsWritten || end == rowIsOver
-	})
+	reassert := func(actors bool) bool {
+		behind := func(c *objectCell) bool { return c.behind(epoch) && (c.typ.Kind == store.Actor) == actors }
+		return n.eachObject(ctx, behind, func(c *objectCell) bool {
+			end := n.reassertObject(ctx, c, epoch)
+			if end == epochIsOver {
+				stop() // a renewal tells of the next one
+			}
+			return end == rowIsWritten || end == rowIsOver
+		})
+	}
+	spots := reassert(false)
+	return reassert(true) && spots
 }
 
 // behind reports whether the row has yet to be written in the epoch.
@@ -203,11 +208,19 @@ const (
 
 // reassertRow is for the holder of takeRow: no Destroy may remove the row meanwhile.
 func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
+	if spot := c.rowSpot; spot != nil && spot.gone.Load() { // its row is another's
+		if spot.typ.Wide {
+			return rowIsOver // and so is that of who shares its owner
+		}
+		c.rowSpot = nil
+		c.ended(func(t *turn) { c.leaveLost(t, spot) })
+	}
 	r := store.Reassert{
 		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: c.typ.Kind, Type: c.typ.Name, Wide: c.typ.Wide,
-		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: c.version,
-		Mesh: c.ref.Mesh, SpotID: n.entryOf(c.typ.Kind),
+		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: store.Version(c.version.Load()),
+		Mesh: c.ref.Mesh,
 	}
+	r.SpotID, r.InUserSpot, r.Shares = c.place()
 	// While a try may be applied yet, the row is not let go: a Destroy would be undone by it.
 	change, _, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
 		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reassert(ctx, r) })
@@ -225,14 +238,14 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	row := &change.Record
 	switch change.Reason {
 	case store.Applied, store.AlreadyApplied:
-		c.version = row.Version
+		c.version.Store(uint64(row.Version))
 		c.epoch.Store(uint64(epoch))
 		return rowIsWritten
 	case store.EpochChanged:
 		return epochIsOver
 	case store.VersionConflict:
 		if n.owns(row) && row.ObjectGen == r.ObjectGen {
-			c.version = max(c.version, row.Version) // an own change whose answer was lost
+			c.version.Store(max(c.version.Load(), uint64(row.Version))) // an own change whose answer was lost
 			return rowInDoubt
 		}
 		if row.Version <= r.Version {
@@ -247,9 +260,19 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	return rowIsOver
 }
 
+// leaveLost makes the Actor, whose Spot has ended beside it, one of the Entry Spot.
+func (c *objectCell) leaveLost(t *turn, spot *objectCell) {
+	if t.refused == nil && c.spot.Load() == spot {
+		c.enter(t.claim, nil)
+	}
+}
+
 // deleteUnknown removes the rows that name this process and of which it has no object.
 func (n *Node) deleteUnknown() bool {
 	owned, err := n.held(n.life, store.HeldOwned)
+	if err == nil {
+		err = n.addMembers(n.life, owned)
+	}
 	if err != nil {
 		return false
 	}
@@ -261,9 +284,7 @@ func (n *Node) deleteUnknown() bool {
 		row, found, err := n.readRow(n.life, id)
 		if err == nil && found && row.State == store.Ready && n.owns(&row) && !n.knows(id) {
 			var change store.Change
-			change, err = n.attempt(func(ctx context.Context) (store.Change, error) {
-				return n.store.Delete(ctx, store.FenceOf(&row), newOpID())
-			})
+			change, err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.deleteOrphan(ctx, &row, newOpID()) })
 			all = all && (err != nil || change.Reason != store.LeaseExpired)
 		}
 		all = all && (err == nil || unreadable(err))
@@ -355,11 +376,15 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 		switch {
 		case err != nil && !unreadable(err):
 			return seen // else each of the rest might wait as long
-		case err != nil, !found, row.Create == nil, !n.owns(&row):
+		case err != nil, !found, (row.Create == nil || !n.owns(&row)) && row.Move == nil:
 			continue
 		}
 		if before[id] != row.Version {
 			seen[id] = row.Version
+			continue
+		}
+		if row.Move != nil {
+			n.sweepMove(&row)
 			continue
 		}
 		if row.Kind == store.InstanceSpot {
@@ -370,6 +395,19 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 		n.tasks.Go(func() { _, _ = n.runCreation(job, false) })              // how it ends is in the row
 	}
 	return seen
+}
+
+// sweepMove frees what a move to this node has reserved of which it knows nothing, once it
+// is no longer valid: its source has died, or would have ended it.
+func (n *Node) sweepMove(row *store.Authority) {
+	if row.Move.TargetLifecycle != n.lifecycle() || row.Move.TargetRID != n.cfg.RID {
+		return
+	}
+	end := store.EndOf(row, store.Sweep, n.lease, newOpID())
+	change, err := n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, end) })
+	if err == nil && change.Reason == store.Applied {
+		n.log.Info().Str("object", clip(row.ID)).Str("source", row.RID).Msg("a move to here that nobody ended is given up")
+	}
 }
 
 // held reads the ids of which the Store says that this process has them.
@@ -390,6 +428,27 @@ func (n *Node) held(ctx context.Context, what store.Holding) (map[string]bool, e
 		}
 		after = ids[len(ids)-1]
 	}
+}
+
+// addMembers adds the members of this node's SpotWide Spots, which are not among what the
+// node has, as they share their Spots' owner.
+func (n *Node) addMembers(ctx context.Context, to map[string]bool) (err error) {
+	n.actors.Range(func(id string, c *objectCell) bool {
+		for after := ""; c.typ.Wide && c.stored && err == nil; {
+			call, cancel := context.WithTimeout(ctx, storeCallMax)
+			var members []string
+			members, err = n.store.Members(call, id, after, store.PageMax)
+			cancel()
+			for _, after = range members {
+				to[after] = true
+			}
+			if len(members) < store.PageMax {
+				break
+			}
+		}
+		return err == nil
+	})
+	return err
 }
 
 func (n *Node) readRow(ctx context.Context, id string) (store.Authority, bool, error) {

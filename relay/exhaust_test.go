@@ -1,0 +1,285 @@
+package relay
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/store"
+)
+
+// briefTiming makes every wait so short that few steps of time reach everything.
+var briefTiming = Timing{
+	Wait: 1, WaitMax: 1, Settle: 1, CutoverWait: 2, SealTimeout: 6 + sealMargin, Validity: 5, Prepared: 4,
+}
+
+// sourceWatch checks what a Source does against what it was told.
+type sourceWatch struct {
+	now      clock.Mono
+	last     SourceEvent
+	did      SourceStep // the last effect
+	reserved bool       // the Store has said so
+	admitted bool
+	sealed   bool
+	bound    bool // or it may be
+	captured bool
+	asked    bool // the target, for anything
+	sent     bool // the unit, by SourceRestore
+	boundary bool
+	over     bool
+}
+
+func (w *sourceWatch) check(m *SourceMove, e SourceEffect) error {
+	if w.over {
+		return fmt.Errorf("it does %d after its end", e.Do)
+	}
+	did := w.did
+	w.did = e.Do
+	if did == SourceSealSession {
+		w.bound = w.last.Bound || w.last.Failure != nil
+	}
+	w.asked = w.asked || e.Do == SourceAdmit || e.Do == SourceRestore
+	if w.boundary && e.Do != SourceRead && e.Do != SourceEnd {
+		return fmt.Errorf("it does %d behind the boundary", e.Do)
+	}
+	switch e.Do {
+	case SourceReserve:
+		w.admitted = w.admitted || !m.InUserSpot || w.last.Is == SourceAdmitted && w.last.Failure == nil && !w.last.Reject
+		if !w.admitted || m.Fixed {
+			return fmt.Errorf("it reserves without admission, or against its policy")
+		}
+	case SourcePermit:
+		w.reserved = true
+	case SourceSealSession:
+		if did != SourcePermit {
+			return fmt.Errorf("it seals without a permit")
+		}
+		w.sealed = true
+	case SourceCapture:
+		if !w.sealed || !w.reserved {
+			return fmt.Errorf("it captures before the reservation and the session's seal")
+		}
+		w.captured = true
+	case SourceRestore:
+		if !w.captured || e.Try < 1 || e.Try > 2 {
+			return fmt.Errorf("it sends what is not captured, or try %d", e.Try)
+		}
+		w.sent = true
+	case SourceRelay:
+		if !w.sent || w.last.Is != SourceReady || !w.last.MayAct || w.now.Reached(m.Deadline) {
+			return fmt.Errorf("it passes the boundary by %d at %d", w.last.Is, w.now)
+		}
+		w.boundary = true
+	case SourceAbort:
+		w.reserved = true
+	case SourceConfirm:
+		if w.sent && w.last.Is != SourceGivenUp && w.last.Is != SourceTargetGone {
+			return fmt.Errorf("it writes a row again that may be the target's")
+		}
+	case SourceEnd:
+		w.over = true
+		return w.checkEnd(&e.End)
+	}
+	return nil
+}
+
+func (w *sourceWatch) checkEnd(e *SourceEnded) error {
+	switch e.Outcome {
+	case SourceRejected, SourceFailed:
+		c := &w.last.Change
+		known := w.last.Is == SourceAborted && w.last.Err == nil &&
+			(c.Reason == store.Applied || c.Reason == store.AlreadyApplied || never(c.Reason) && c.Record.Move == nil) ||
+			w.last.Is == SourceConfirmed && w.last.Failure == nil
+		switch {
+		case w.boundary:
+			return fmt.Errorf("the unit goes on behind the boundary")
+		case w.reserved && !known:
+			return fmt.Errorf("the unit goes on while its move may be committed, by %+v", w.last)
+		case w.captured != e.Captured, w.bound != e.Sealed, w.asked && e.Outcome == SourceFailed && !e.Prepared:
+			return fmt.Errorf("it forgets to undo: %+v", e)
+		case (e.Outcome == SourceFailed) != (e.Failure != nil):
+			return fmt.Errorf("failed without a reason, or rejected with one")
+		case e.Doubt && w.reserved:
+			return fmt.Errorf("it is in doubt about a reservation that is known")
+		}
+	case SourceMoved:
+		if !w.sent && e.Found && e.Row.OwnerID == "s-1" {
+			return fmt.Errorf("moved without having been sent")
+		}
+	case SourceLost:
+		if !w.reserved || e.Failure == nil {
+			return fmt.Errorf("lost before anything was reserved, or without a reason")
+		}
+	}
+	return nil
+}
+
+// rows of all kinds that the Store may show of the unit.
+func rowsOf(version uint64) []store.Authority {
+	w := words{args: map[string]string{}}
+	var rows []store.Authority
+	for _, of := range []string{"s", "t", "x"} {
+		w.args["of"] = of
+		row, _ := w.row(version, false)
+		rows = append(rows, row)
+	}
+	w.args["of"], w.plain = "s", []string{"moving"}
+	row, _ := w.row(version, true)
+	rows = append(rows, row)
+	row.ObjectGen++
+	return append(rows, row)
+}
+
+// answers is all that the Store may answer to a change of the unit.
+func answers(reasons ...store.Reason) []store.Change {
+	var all []store.Change
+	for _, r := range reasons {
+		for _, row := range rowsOf(11) {
+			all = append(all, store.Change{Reason: r, Record: row, Found: true, Epoch: 1})
+		}
+	}
+	return append(all, store.Change{Reason: store.Missing, Epoch: 1}, store.Change{Reason: store.EpochChanged, Record: rowsOf(11)[3], Found: true, Epoch: 2})
+}
+
+var (
+	moveReasons = []store.Reason{
+		store.Applied, store.AlreadyApplied, store.VersionConflict, store.GenerationConflict, store.OwnerConflict, store.LeaseExpired,
+		store.LeaseSuperseded, store.MoveConflict, store.EpochChanged, store.InventoryConflict, store.Exhausted,
+	}
+	storeErrors = []error{store.ErrUnavailable, store.ErrUnknown, store.ErrInvalid, store.ErrCorrupt}
+	twoFailures = []*Failure{{errkind.InternalFailure, "x"}, {errkind.Unavailable, "y"}}
+)
+
+// sourceEvents are all events that a Source may see, in all that it looks at.
+func sourceEvents() []SourceEvent {
+	all := []SourceEvent{
+		{Is: SourceTick},
+		{Is: SourceAdmitted, ChunkBytes: 1024},
+		{Is: SourceAdmitted, Reject: true},
+		{Is: SourcePermitted},
+		{Is: SourceSessionSealed},
+		{Is: SourceSessionSealed, Bound: true},
+		{Is: SourceCaptured},
+		{Is: SourceReady},
+		{Is: SourceReady, MayAct: true},
+		{Is: SourceLinkLost},
+		{Is: SourceLinkUp},
+		{Is: SourceTargetGone},
+		{Is: SourceCommitted, OwnerGen: 4},
+		{Is: SourceGivenUp},
+		{Is: SourceDoubt},
+		{Is: SourceRow},
+		{Is: SourceStopping},
+	}
+	for _, f := range twoFailures {
+		for _, is := range []SourceFact{SourceAdmitted, SourcePermitted, SourceSessionSealed, SourceCaptured, SourceRefused, SourceConfirmed} {
+			all = append(all, SourceEvent{Is: is, Failure: f})
+		}
+	}
+	for _, err := range storeErrors {
+		all = append(all, SourceEvent{Is: SourceReserved, Err: err}, SourceEvent{Is: SourceAborted, Err: err}, SourceEvent{Is: SourceRow, Err: err})
+	}
+	for _, row := range rowsOf(12) {
+		all = append(all, SourceEvent{Is: SourceRow, Row: row, Found: true}, SourceEvent{Is: SourceConfirmed, Row: row, Found: true, Failure: twoFailures[1]})
+	}
+	all = append(all, SourceEvent{Is: SourceConfirmed, Row: rowsOf(12)[0], Found: true})
+	for _, c := range answers(moveReasons...) {
+		all = append(all, SourceEvent{Is: SourceAborted, Change: c})
+	}
+	for _, c := range answers(append(moveReasons, store.CapacityExceeded, store.SpotUnavailable, store.Moving)...) {
+		if c.Reason == store.Applied && c.Record.Move == nil {
+			continue // the Store does not answer that
+		}
+		all = append(all, SourceEvent{Is: SourceReserved, Change: c})
+	}
+	return all
+}
+
+// Every order of events, each at once or after a step of time, is walked to the depth at which
+// nothing new is reached.
+//
+// req: RL-15
+func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
+	events := sourceEvents()
+	for _, move := range []SourceMove{{InUserSpot: true}, {}, {InUserSpot: true, Fixed: true}} {
+		move := SourceMove{
+			Unit: store.Fence{ID: "u", ObjectGen: unitGen, Version: 10, OwnerID: "s-1", LeaseGen: 1}, OwnerGen: ownerGen, Epoch: 1,
+			Self: sourceLease, To: Process{"t", 2}, Relocation: relocation, Attempt: 1, Deadline: 4,
+			InUserSpot: move.InUserSpot, Fixed: move.Fixed,
+		}
+		type node struct {
+			s Source
+			w sourceWatch
+		}
+		first := node{s: *NewSource(0, move, briefTiming)}
+		e, _ := first.s.Effect()
+		if err := first.w.check(&move, e); err != nil {
+			t.Fatal(err)
+		}
+		ended := map[SourceOutcome]int{}
+		n := walk(t, first, func(n node) string {
+			return fmt.Sprint(sourceKey(&n.s, n.w.now), ahead(move.Deadline, n.w.now), n.w.did, n.w.reserved, n.w.admitted, n.w.sealed, n.w.bound, n.w.captured, n.w.asked, n.w.sent, n.w.boundary, n.w.over)
+		}, func(from node, visit func(node)) error {
+			for i := range events {
+				for step := range clock.Mono(2) {
+					to := from
+					to.w.now += step * 2
+					to.w.last = events[i]
+					to.w.last.SealedAt = to.w.now
+					to.s.Step(to.w.now, to.w.last)
+					if e, ok := to.s.Effect(); ok {
+						if err := to.w.check(&move, e); err != nil {
+							return fmt.Errorf("%w\nby %+v\nin %s", err, to.w.last, sourceKey(&from.s, from.w.now))
+						}
+						if e.Do == SourceEnd {
+							ended[e.End.Outcome]++
+						}
+					}
+					if at, ok := to.s.NextDeadline(); ok && to.s.state == sourceOver || ok && at == clock.Never {
+						return fmt.Errorf("a deadline that never comes in %s", sourceKey(&to.s, to.w.now))
+					}
+					visit(to)
+				}
+			}
+			return nil
+		})
+		t.Logf("%d states, ends %v", n, ended)
+		if want := 4; len(ended) != want && !move.Fixed && move.InUserSpot {
+			t.Errorf("only the outcomes %v were reached", ended)
+		}
+	}
+}
+
+// walk visits all that next reaches from first, once for each key.
+func walk[N any](t *testing.T, first N, key func(N) string, next func(from N, visit func(N)) error) int {
+	seen := map[string]bool{key(first): true}
+	queue := []N{first}
+	for len(queue) > 0 {
+		from := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if err := next(from, func(n N) {
+			if k := key(n); !seen[k] {
+				seen[k] = true
+				queue = append(queue, n)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return len(seen)
+}
+
+// ahead is how far a time is ahead, as far as it matters.
+func ahead(at, now clock.Mono) clock.Mono {
+	if at == clock.Never {
+		return -2
+	}
+	return max(at-now, -1)
+}
+
+// sourceKey is all that a Source goes by.
+func sourceKey(s *Source, now clock.Mono) string {
+	return fmt.Sprint(s.state, ahead(s.wake, now), s.waits, s.lost, s.reserved.Move != nil, s.reserved.Version, s.try,
+		ahead(s.sealLimit, now), ahead(s.validUntil, now), s.failure != nil, s.asked, s.sealed, s.captured)
+}

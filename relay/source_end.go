@@ -1,0 +1,183 @@
+package relay
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/store"
+)
+
+// This file is about how a Source ends: what the Store's row says of a unit that is on its
+// way, before the boundary and behind it.
+
+func (s *Source) end(e SourceEnded) {
+	e.Row, e.Found, e.Doubt = s.row, s.found, s.lost
+	if e.Outcome == SourceRejected || e.Outcome == SourceFailed {
+		e.Prepared, e.Captured, e.Sealed = s.asked, s.captured, s.sealed
+	}
+	s.wake = clock.Never
+	s.do(sourceOver, SourceEffect{Do: SourceEnd, End: e})
+}
+
+// fail ends the attempt for f, before the boundary. Once the move is reserved that is a
+// change of the Store: the target may commit without having heard that its relay-ready was
+// not accepted.
+func (s *Source) fail(f *Failure) {
+	s.failure = cmp.Or(s.failure, f) // the first reason is the one that counts
+	if s.reserved.Move == nil {
+		s.goOn()
+		return
+	}
+	s.waits = backoff{}
+	s.sendAbort()
+}
+
+// goOn gives the unit back: no commit of the move applies any more.
+func (s *Source) goOn() { s.end(SourceEnded{Outcome: SourceFailed, Failure: s.failure}) }
+
+func (s *Source) moved(owner store.OwnerGen) {
+	s.end(SourceEnded{Outcome: SourceMoved, OwnerGen: owner})
+}
+
+func (s *Source) lose(kind errkind.Kind, text string) {
+	s.end(SourceEnded{Outcome: SourceLost, Failure: &Failure{kind, text}})
+}
+
+func (s *Source) sendAbort() {
+	s.do(sourceAborting, SourceEffect{Do: SourceAbort, Abort: store.EndOf(&s.reserved, store.Source, s.move.Self, s.move.AbortOp)})
+}
+
+// where says whose the unit is by the row.
+type where uint8
+
+const (
+	whereHere  where = iota + 1 // this process's, as before
+	whereThere                  // it got another owner
+	whereGone                   // the incarnation is no more
+)
+
+// see takes a row that the Store showed.
+func (s *Source) see(row *store.Authority, found bool) where {
+	s.row, s.found = *row, found
+	switch m := &s.move; {
+	case !found || row.ObjectGen != m.Unit.ObjectGen:
+		return whereGone
+	case row.OwnerID == m.Self.OwnerID && row.LeaseGen == m.Self.Gen && row.OwnerGen == m.OwnerGen:
+		return whereHere
+	default:
+		return whereThere
+	}
+}
+
+const goneText = "its row is gone: it was freed by hand"
+
+func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
+	switch {
+	case s.state != sourceAborting:
+		return
+	case errors.Is(e.Err, store.ErrInvalid):
+		s.lose(errkind.InternalFailure, "the Store cannot be asked to end the move: "+e.Err.Error())
+		return
+	case e.Err != nil: // it may be applied; a row that reads unchanged would be no answer
+		s.sleep(sourceAbortLost, s.waits.wait(now, s.timing, s.timing.Settle))
+		return
+	}
+	c := &e.Change
+	switch at := s.see(&c.Record, c.Found); {
+	case c.Reason == store.Applied, c.Reason == store.AlreadyApplied:
+		s.goOn()
+	case at == whereGone:
+		s.lose(errkind.Unavailable, goneText)
+	case at == whereThere: // the commit came first
+		s.moved(c.Record.OwnerGen)
+	case c.Reason == store.EpochChanged:
+		s.settle()
+	case never(c.Reason) && !s.stands(&c.Record): // it was ended already
+		s.goOn()
+	case c.Reason == store.LeaseSuperseded:
+		s.lose(errkind.Unavailable, "the node's lease belongs to another process")
+	default: // the lease has to be renewed, or the record is of a later moment
+		s.sleep(sourceAbortLost, s.waits.wait(now, s.timing, s.timing.Settle))
+	}
+}
+
+// settle is for a move of an earlier epoch, of which nothing applies any more, though it may
+// have been committed in a history that is lost. A target that has opened the unit writes the
+// row again, and one that has not drops it. The source does nothing before it knows which.
+func (s *Source) settle() {
+	if s.try == 0 { // the target was never sent the unit
+		s.confirm()
+		return
+	}
+	s.do(sourceSettling, SourceEffect{Do: SourceSettle, Row: s.reserved})
+}
+
+func (s *Source) confirm() { s.do(sourceConfirming, SourceEffect{Do: SourceConfirm, Row: s.reserved}) }
+
+func (s *Source) confirmed(e *SourceEvent) {
+	if s.state != sourceConfirming {
+		return
+	}
+	switch at := s.see(&e.Row, e.Found); {
+	case e.Failure == nil:
+		s.goOn()
+	case at == whereThere:
+		s.moved(e.Row.OwnerGen)
+	default:
+		s.lose(e.Failure.Kind, e.Failure.Text)
+	}
+}
+
+// committed takes the target's word, by which nothing opens here, if it was sent the unit.
+func (s *Source) committed(e *SourceEvent) {
+	if s.try > 0 && s.state != sourceConfirming && s.state != sourceOver {
+		s.moved(e.OwnerGen)
+	}
+}
+
+func (s *Source) givenUp() {
+	switch s.state {
+	case sourceAwaiting:
+		s.look()
+	case sourceSettling:
+		s.confirm()
+	default: // before the boundary it refuses, and an abort has its own answer
+	}
+}
+
+func (s *Source) doubt() {
+	if s.state == sourceAwaiting {
+		s.look()
+	}
+}
+
+// look reads the row, by which a move that has passed the boundary ends.
+func (s *Source) look() {
+	s.wake = clock.Never
+	s.do(sourceReading, SourceEffect{Do: SourceRead})
+}
+
+func (s *Source) read(now clock.Mono, e *SourceEvent) {
+	switch {
+	case s.state != sourceReading:
+		return
+	case e.Err != nil:
+		s.sleep(sourceReadLost, s.waits.wait(now, s.timing, s.timing.Settle))
+		return
+	}
+	s.waits = backoff{}
+	switch at := s.see(&e.Row, e.Found); {
+	case at == whereThere:
+		s.moved(e.Row.OwnerGen)
+	case at == whereGone:
+		s.lose(errkind.Unavailable, goneText)
+	case !s.stands(&e.Row) && e.Row.Epoch == s.reserved.Epoch:
+		s.lose(errkind.Unavailable, "the target has given the move up; it stays sealed until it is freed by hand")
+	case now.Reached(s.validUntil):
+		s.lose(errkind.Unavailable, "the target has not committed the move in time; it stays sealed until it is freed by hand")
+	default:
+		s.sleep(sourceAwaiting, s.validUntil)
+	}
+}
