@@ -93,7 +93,7 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 	case at == whereThere: // the commit came first
 		s.moved(c.Record.OwnerGen)
 	case c.Reason == store.EpochChanged:
-		s.settle()
+		s.settle(now)
 	case never(c.Reason) && !s.stands(&c.Record): // it was ended already
 		s.goOn()
 	case c.Reason == store.LeaseSuperseded:
@@ -106,15 +106,24 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 // settle is for a move of an earlier epoch, of which nothing applies any more, though it may
 // have been committed in a history that is lost. A target that has opened the unit writes the
 // row again, and one that has not drops it. The source does nothing before it knows which.
-func (s *Source) settle() {
+func (s *Source) settle(now clock.Mono) {
 	if s.try == 0 { // the target was never sent the unit
 		s.confirm()
 		return
 	}
+	s.waits = backoff{}
+	s.ask(now)
+}
+
+func (s *Source) ask(now clock.Mono) {
+	s.wake = s.waits.wait(now, s.timing, s.timing.Settle)
 	s.do(sourceSettling, SourceEffect{Do: SourceSettle, Row: s.reserved})
 }
 
-func (s *Source) confirm() { s.do(sourceConfirming, SourceEffect{Do: SourceConfirm, Row: s.reserved}) }
+func (s *Source) confirm() {
+	s.wake = clock.Never
+	s.do(sourceConfirming, SourceEffect{Do: SourceConfirm, Row: s.reserved})
+}
 
 func (s *Source) confirmed(e *SourceEvent) {
 	if s.state != sourceConfirming {
