@@ -37,8 +37,9 @@ func (s *Source) fail(f *Failure) {
 // goOn gives the unit back: no commit of the move applies any more.
 func (s *Source) goOn() { s.end(SourceEnded{Outcome: SourceFailed, Failure: s.failure}) }
 
+// moved ends it for an owner whose generation is greater, also if the word of it did not say.
 func (s *Source) moved(owner store.OwnerGen) {
-	s.end(SourceEnded{Outcome: SourceMoved, OwnerGen: owner})
+	s.end(SourceEnded{Outcome: SourceMoved, OwnerGen: max(owner, s.move.OwnerGen+1)})
 }
 
 func (s *Source) lose(kind errkind.Kind, text string) {

@@ -142,7 +142,7 @@ const (
 	// TargetBroken: it cannot be, for Failure.
 	TargetBroken
 	// TargetStaged: the unit is restored, or is not for Failure. MayAct says whether this
-	// process may act.
+	// process may act, and knows of no later epoch than the one of the Restore.
 	TargetStaged
 	// TargetRelayed: a relay record of the attempt has come.
 	TargetRelayed
