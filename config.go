@@ -164,7 +164,7 @@ type Config struct {
 	// Default: none.
 	RelocationCompression Compression
 	// MaxMoves bounds the objects that leave the node at once: the state of each is in
-	// memory. More wait, and work on meanwhile, until their Join's deadline. Default 64.
+	// memory. More wait for their turn, until their Join's deadline. Default 64.
 	MaxMoves int
 
 	// Logger gets the node's log. The zero value logs nothing; then causes that callers are

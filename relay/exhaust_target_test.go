@@ -10,8 +10,12 @@ import (
 
 // targetWatch checks what a Target does against what it was told.
 type targetWatch struct {
-	now       clock.Mono
-	last      TargetEvent
+	now  clock.Mono
+	last TargetEvent
+	targetFacts
+}
+
+type targetFacts struct {
 	did       TargetStep // the last effect that something ends
 	fits      bool       // a row was read that is the source's
 	accepted  bool
@@ -20,7 +24,6 @@ type targetWatch struct {
 	committed bool // a commit was sent
 	owned     bool // the row is written here
 	merged    bool
-	joined    bool
 	over      bool
 }
 
@@ -162,13 +165,13 @@ func TestEveryOrderOfEventsKeepsATargetsLaws(t *testing.T) {
 		w targetWatch
 	}
 	ended := map[TargetOutcome]int{}
-	key := func(n node) string {
-		n.w.last = TargetEvent{}
-		now := n.w.now
-		n.w.now = 0
-		return targetKey(&n.t, now) + fmt.Sprint(n.w.did, n.w.fits, n.w.accepted, n.w.staged, n.w.ready, n.w.committed, n.w.owned, n.w.merged, n.w.over)
+	type key struct {
+		target targetStands
+		facts  targetFacts
 	}
-	n := walk(t, node{t: *NewTarget(targetJob(), briefTiming)}, key, func(from node, visit func(node)) error {
+	n := walk(t, node{t: *NewTarget(targetJob(), briefTiming)}, func(n node) any {
+		return key{standsOfTarget(&n.t, n.w.now), n.w.targetFacts}
+	}, func(from node, visit func(node)) error {
 		for i := range events {
 			for step := range clock.Mono(2) {
 				to := from
@@ -178,7 +181,7 @@ func TestEveryOrderOfEventsKeepsATargetsLaws(t *testing.T) {
 				to.t.Step(to.w.now, to.w.last)
 				if e, ok := to.t.Effect(); ok {
 					if err := to.w.check(e); err != nil {
-						return fmt.Errorf("%w\nby %+v\nin %s", err, to.w.last, targetKey(&from.t, from.w.now))
+						return fmt.Errorf("%w\nby %+v\nin %+v", err, to.w.last, standsOfTarget(&from.t, from.w.now))
 					}
 					if e.Do == TargetEnd {
 						ended[e.Outcome]++
@@ -198,8 +201,21 @@ func TestEveryOrderOfEventsKeepsATargetsLaws(t *testing.T) {
 	}
 }
 
-// targetKey is all that a Target goes by.
-func targetKey(t *Target, now clock.Mono) string {
-	return fmt.Sprint(t.state, ahead(t.wake, now), t.waits, t.ask.Request[0], t.ask.ID, t.restore.Payload, t.restore.InUserSpot,
-		t.answer.Do, t.answer.Reject, ahead(t.deadline, now), ahead(t.validUntil, now), t.failure != nil, t.outcome)
+// targetStands is all that a Target goes by.
+type targetStands struct {
+	state                      targetState
+	wake, deadline, validUntil clock.Mono
+	waits                      backoff
+	asked                      string // the id, if it was
+	restore                    Restore
+	answer                     TargetStep
+	reject, failed             bool
+	outcome                    TargetOutcome
+}
+
+func standsOfTarget(t *Target, now clock.Mono) targetStands {
+	return targetStands{
+		t.state, ahead(t.wake, now), ahead(t.deadline, now), ahead(t.validUntil, now), t.waits, t.ask.ID, t.restore, t.answer.Do,
+		t.answer.Reject, t.failure != nil, t.outcome,
+	}
 }

@@ -16,8 +16,12 @@ var briefTiming = Timing{
 
 // sourceWatch checks what a Source does against what it was told.
 type sourceWatch struct {
-	now      clock.Mono
-	last     SourceEvent
+	now  clock.Mono
+	last SourceEvent
+	sourceFacts
+}
+
+type sourceFacts struct {
 	did      SourceStep // the last effect
 	reserved bool       // the Store has said so
 	admitted bool
@@ -218,8 +222,13 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended := map[SourceOutcome]int{}
-		n := walk(t, first, func(n node) string {
-			return fmt.Sprint(sourceKey(&n.s, n.w.now), ahead(move.Deadline, n.w.now), n.w.did, n.w.reserved, n.w.admitted, n.w.sealed, n.w.bound, n.w.captured, n.w.asked, n.w.sent, n.w.boundary, n.w.over)
+		type key struct {
+			source     sourceStands
+			facts      sourceFacts
+			deadlineIn clock.Mono
+		}
+		n := walk(t, first, func(n node) any {
+			return key{standsOfSource(&n.s, n.w.now), n.w.sourceFacts, ahead(move.Deadline, n.w.now)}
 		}, func(from node, visit func(node)) error {
 			for i := range events {
 				for step := range clock.Mono(2) {
@@ -230,14 +239,14 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 					to.s.Step(to.w.now, to.w.last)
 					if e, ok := to.s.Effect(); ok {
 						if err := to.w.check(&move, e); err != nil {
-							return fmt.Errorf("%w\nby %+v\nin %s", err, to.w.last, sourceKey(&from.s, from.w.now))
+							return fmt.Errorf("%w\nby %+v\nin %+v", err, to.w.last, standsOfSource(&from.s, from.w.now))
 						}
 						if e.Do == SourceEnd {
 							ended[e.End.Outcome]++
 						}
 					}
 					if at, ok := to.s.NextDeadline(); ok && to.s.state == sourceOver || ok && at == clock.Never {
-						return fmt.Errorf("a deadline that never comes in %s", sourceKey(&to.s, to.w.now))
+						return fmt.Errorf("a deadline that never comes in %+v", standsOfSource(&to.s, to.w.now))
 					}
 					visit(to)
 				}
@@ -252,8 +261,8 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 }
 
 // walk visits all that next reaches from first, once for each key.
-func walk[N any](t *testing.T, first N, key func(N) string, next func(from N, visit func(N)) error) int {
-	seen := map[string]bool{key(first): true}
+func walk[N any](t *testing.T, first N, key func(N) any, next func(from N, visit func(N)) error) int {
+	seen := map[any]bool{key(first): true}
 	queue := []N{first}
 	for len(queue) > 0 {
 		from := queue[len(queue)-1]
@@ -278,8 +287,19 @@ func ahead(at, now clock.Mono) clock.Mono {
 	return max(at-now, -1)
 }
 
-// sourceKey is all that a Source goes by.
-func sourceKey(s *Source, now clock.Mono) string {
-	return fmt.Sprint(s.state, ahead(s.wake, now), s.waits, s.lost, s.reserved.Move != nil, s.reserved.Version, s.try,
-		ahead(s.sealLimit, now), ahead(s.validUntil, now), s.failure != nil, s.asked, s.sealed, s.captured)
+// sourceStands is all that a Source goes by.
+type sourceStands struct {
+	state                                 sourceState
+	wake, sealLimit, validUntil           clock.Mono
+	waits                                 backoff
+	reserved                              store.Version
+	try                                   uint32
+	lost, failed, asked, sealed, captured bool
+}
+
+func standsOfSource(s *Source, now clock.Mono) sourceStands {
+	return sourceStands{
+		s.state, ahead(s.wake, now), ahead(s.sealLimit, now), ahead(s.validUntil, now), s.waits, s.reserved.Version, s.try,
+		s.lost, s.failure != nil, s.asked, s.sealed, s.captured,
+	}
 }
