@@ -105,7 +105,9 @@ func (j *PendingJoin) activate() {
 	if n.stopping.Load() {
 		j.cancel(errStopping)
 	}
+	n.joins.Add(1) // in the handler's turn, so that the node is not idle in between
 	if !n.tasks.Go(j.run) {
+		n.joins.Add(-1)
 		j.end(joinFailed(errStopping))
 		return
 	}
@@ -119,7 +121,6 @@ func (j *PendingJoin) activate() {
 // run is the Join's task, until it is over or its Actor is stuck.
 func (j *PendingJoin) run() {
 	n := j.cell.node
-	n.joins.Add(1)
 	defer n.joins.Add(-1)
 	ctx, stop := context.WithDeadline(n.life, j.Deadline.Time())
 	defer stop()
