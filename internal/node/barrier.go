@@ -187,10 +187,12 @@ func (c *objectCell) raise(claim *mailbox.Claim[message], j *PendingJoin) bool {
 }
 
 // cancel decides from outside of the task that the Join fails, unless that has committed.
-func (j *PendingJoin) cancel(err *Error) bool {
+func (j *PendingJoin) cancel(err *Error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return !j.committed && j.decideLocked(joinFailed(err))
+	if !j.committed {
+		j.decideLocked(joinFailed(err))
+	}
 }
 
 // commits is for the task before it changes the Store: from here on neither the deadline
