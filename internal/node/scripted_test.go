@@ -18,6 +18,9 @@ type scripted struct {
 	finish   func(store.Finish) (store.Change, error)
 	terminal func(store.OperationKey) (store.Terminal, bool, error)
 	remove   func(store.Fence) (store.Change, error)
+	change   func(store.ChangeSpot) (store.Change, error)
+	free     func(store.Free) (store.Change, error)
+	members  func(spot, after string) []string
 	reassert func(store.Reassert) (store.Change, error)
 	held     func(what store.Holding) []string
 	list     func(since uint64) (store.NodeList, error)
@@ -41,6 +44,16 @@ func (s *scripted) ReadTerminal(_ context.Context, op store.OperationKey) (store
 
 func (s *scripted) Delete(_ context.Context, f store.Fence, _ store.OpID) (store.Change, error) {
 	return s.remove(f)
+}
+
+func (s *scripted) ChangeSpot(_ context.Context, c store.ChangeSpot) (store.Change, error) {
+	return s.change(c)
+}
+
+func (s *scripted) Free(_ context.Context, f store.Free) (store.Change, error) { return s.free(f) }
+
+func (s *scripted) Members(_ context.Context, spot, after string, _ int) ([]string, error) {
+	return s.members(spot, after), nil
 }
 
 func (s *scripted) Reassert(_ context.Context, r store.Reassert) (store.Change, error) {
