@@ -60,9 +60,8 @@ func sendPlain(c *net.TCPConn, state []byte) error {
 	return err
 }
 
-// receivePlain reads size bytes into memory of their own and compares the CRC-32C.
-func receivePlain(c *net.TCPConn, size int) error {
-	state := make([]byte, size)
+// receivePlain fills state and compares the CRC-32C.
+func receivePlain(c *net.TCPConn, state []byte) error {
 	var sum uint32
 	for rest := state; len(rest) > 0; {
 		n, err := c.Read(rest[:min(plainStep, len(rest))])
@@ -222,55 +221,68 @@ func readInPlace(c *net.TCPConn, in *chunker.Incoming, size int) error {
 // BenchmarkChunks passes 256 MiB over one loopback connection in turn as a plain stream and
 // in chunks, and reports how much faster (above 1) or slower the chunks are, by the clock
 // (ratio) and in processor time (cpu-ratio, which says more on a machine that others
-// use too): the median of all pairs. Both receivers take fresh memory for the payload; both
-// ends of both compute a CRC-32C.
+// use too): the median of all pairs. Both ends of both compute a CRC-32C. The chunks' target
+// takes memory for the payload each time; so does the plain one, unless it keeps it.
 func BenchmarkChunks(b *testing.B) {
 	state := make([]byte, moveBytes)
 	for i := range state {
 		state[i] = byte(i ^ i>>8 ^ i>>16)
 	}
-	for _, budget := range []int64{chunker.LinkBytes, 1 << 20} {
-		for _, way := range []string{"added", "in-place"} {
-			b.Run(fmt.Sprintf("256MiB/budget=%dMiB/%s", budget>>20, way), func(b *testing.B) {
-				near, far := loopback(b)
-				var plain, chunks, ratios, cpuRatios []float64
-				b.SetBytes(2 * moveBytes)
-				for b.Loop() {
-					measurePlain := func() (clock, cpu float64) {
-						return measure(b, func() error { return sendPlain(near, state) }, func() error { return receivePlain(far, moveBytes) })
+	for _, c := range []struct {
+		name           string
+		budget         int64
+		inPlace, keeps bool
+	}{
+		{"budget=16MiB/added", 16 << 20, false, false},
+		{"budget=16MiB/in-place", 16 << 20, true, false},
+		{"budget=1MiB/added", 1 << 20, false, false},
+		{"budget=16MiB/added/plain-keeps-memory", 16 << 20, false, true},
+		{"budget=16MiB/in-place/plain-keeps-memory", 16 << 20, true, true},
+	} {
+		b.Run("256MiB/"+c.name, func(b *testing.B) {
+			near, far := loopback(b)
+			var kept []byte
+			ways := [...]way{
+				{func() error { return sendPlain(near, state) }, func() error {
+					if !c.keeps || kept == nil {
+						kept = make([]byte, moveBytes)
 					}
-					measureChunks := func() (clock, cpu float64) {
-						return measure(b, func() error { return sendChunks(near, state, budget) }, func() error { return receiveChunks(far, way == "in-place") })
-					}
-					var p, pCPU, c, cCPU float64
-					if len(plain)%2 == 0 { // each goes first in turn
-						p, pCPU = measurePlain()
-						c, cCPU = measureChunks()
-					} else {
-						c, cCPU = measureChunks()
-						p, pCPU = measurePlain()
-					}
-					plain, chunks = append(plain, p), append(chunks, c)
-					ratios, cpuRatios = append(ratios, p/c), append(cpuRatios, pCPU/cCPU)
+					return receivePlain(far, kept)
+				}},
+				{func() error { return sendChunks(near, state, c.budget) }, func() error { return receiveChunks(far, c.inPlace) }},
+			}
+			var clocks [2][]float64
+			var ratios, cpuRatios []float64
+			b.SetBytes(2 * moveBytes)
+			for b.Loop() {
+				var clock, cpu [2]float64
+				for i := range ways {
+					i = (i + len(ratios)) % 2 // each goes first in turn
+					clock[i], cpu[i] = ways[i].measure(b)
+					clocks[i] = append(clocks[i], clock[i])
 				}
-				b.ReportMetric(moveBytes/median(plain)/(1<<20), "plain-MiB/s")
-				b.ReportMetric(moveBytes/median(chunks)/(1<<20), "chunks-MiB/s")
-				b.ReportMetric(median(ratios), "ratio")
-				b.ReportMetric(median(cpuRatios), "cpu-ratio")
-			})
-		}
+				ratios, cpuRatios = append(ratios, clock[0]/clock[1]), append(cpuRatios, cpu[0]/cpu[1])
+			}
+			b.ReportMetric(moveBytes/median(clocks[0])/(1<<20), "plain-MiB/s")
+			b.ReportMetric(moveBytes/median(clocks[1])/(1<<20), "chunks-MiB/s")
+			b.ReportMetric(median(ratios), "ratio")
+			b.ReportMetric(median(cpuRatios), "cpu-ratio")
+		})
 	}
 }
 
+// way is a way to pass the payload.
+type way struct{ send, receive func() error }
+
 // measure returns how long a transfer takes, in seconds by the clock and of this process's
 // processor time. Garbage of the one before is not its business.
-func measure(b *testing.B, send, receive func() error) (clock, cpu float64) {
+func (w *way) measure(b *testing.B) (clock, cpu float64) {
 	b.Helper()
 	runtime.GC()
 	start, used := time.Now(), processorTime(b)
 	sent := make(chan error, 1)
-	go func() { sent <- send() }()
-	if err := receive(); err != nil {
+	go func() { sent <- w.send() }()
+	if err := w.receive(); err != nil {
 		b.Fatal(err)
 	}
 	if err := <-sent; err != nil {

@@ -54,8 +54,8 @@ func TestCompressedPayloadsArriveAsTheyWere(t *testing.T) {
 
 func TestWhatDoesNotPayTravelsAsItIs(t *testing.T) {
 	freed(t)
-	halves := append(text(1<<20), noise(64<<20)...) // the first sample alone shrinks
-	late := noise(64 << 20)                         // only the samples shrink
+	begins := append(text(100<<10), noise(1<<20)...) // the samples pay, by the first one
+	late := noise(1 << 20)                           // only the samples shrink
 	for i := range sampleParts {
 		from := (len(late) - samplePart) / (sampleParts - 1) * i
 		clear(late[from : from+samplePart])
@@ -66,7 +66,7 @@ func TestWhatDoesNotPayTravelsAsItIs(t *testing.T) {
 		copy(unseen[from:], noise((i + 1) * samplePart)[i*samplePart:])
 	}
 	for name, p := range map[string][]byte{
-		"small": text(compressMin - 1), "noise": noise(300 << 10), "halves": halves, "late": late, "unseen": unseen,
+		"small": text(compressMin - 1), "noise": noise(300 << 10), "begins": begins, "late": late, "unseen": unseen,
 	} {
 		for _, how := range []Compression{S2, Zstd} {
 			o := NewOutgoing([][]byte{p}, ChunkBytes, how)

@@ -262,6 +262,15 @@ func TestNothingIsCommittedThatWasNotClaimed(t *testing.T) {
 			_, _ = in.Claim(0, len(p))
 			_, _ = in.Claim(2, len(p))
 		},
+		"a claim, and another one that was there before": func(in *Incoming) {
+			_, _ = in.Add(0, crc, p)
+			_, _ = in.Claim(1, len(p))
+			_, _ = in.Claim(0, len(p))
+		},
+		"a claim, and another checksum": func(in *Incoming) {
+			_, _ = in.Claim(0, len(p))
+			_ = in.Commit(crc + 1)
+		},
 		"a claim of what was freed": func(in *Incoming) {
 			_, _ = in.Claim(0, len(p))
 			in.Free()
