@@ -117,6 +117,7 @@ func (o *moveOut) moved(row *store.Authority) {
 		return nil
 	}) // refused only if the node ends
 	n.routes.drop(ref.ID)
+	n.counters.movedOut.Add(1)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
 }
 

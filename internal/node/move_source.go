@@ -413,7 +413,7 @@ func (o *moveOut) confirm() relay.SourceEvent {
 
 // capture seals the Actor's gate and takes what goes along.
 func (o *moveOut) capture() *Error {
-	o.mover = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held}
+	o.mover = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
 	o.cell.box.Seal(o.mover)
 	return o.inTurn(func(*turn) (err *Error) {
 		o.taken, err = o.mover.capture(&o.binding)

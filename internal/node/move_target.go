@@ -31,6 +31,8 @@ type moveIn struct {
 	admitted relay.Reply
 	locked   bool // the row is taken
 	left     bool // the source was told that the Actor is here
+	// mine is when the Store first said that the Actor is this node's; 0: not yet.
+	mine clock.Mono
 
 	clientGone bool // the Actor's client is to be told of as gone
 
@@ -341,6 +343,9 @@ func (i *moveIn) unstage() {
 
 // confirm sees to it that the row is written in the epoch that this node knows.
 func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
+	if i.mine == 0 {
+		i.mine = clock.Now()
+	}
 	e := relay.TargetEvent{Is: relay.TargetConfirmed, Row: *row}
 	i.takeRow()
 	i.cell.written(row)
@@ -418,6 +423,8 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	switch e.Outcome {
 	case relay.TargetOpened:
 		i.cell.box.Seal(&merging{from: i.queue})
+		n.counters.movedIn.Add(1)
+		n.counters.targetResume.add(clock.Now().Sub(i.mine))
 		if i.clientGone {
 			n.disconnected(i.spotHere(), i.cell.ref)
 		}

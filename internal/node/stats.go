@@ -15,6 +15,9 @@ type counters struct {
 	updatesIgnored  atomic.Uint64
 	linksRefused    atomic.Uint64
 	panics          atomic.Uint64
+
+	movedOut, movedIn        atomic.Uint64
+	sourceStop, targetResume spread
 }
 
 // Stats is a node's state at a glance. Counters count from its start.
@@ -32,6 +35,22 @@ type Stats struct {
 	UpdatesIgnored  uint64 // updates about bound actors that move which came too late or for nothing; logged
 	LinksRefused    uint64 // connections on the link port that did not become links
 	Panics          uint64 // in application code and outside it
+
+	Moves MoveStats
+}
+
+// MoveStats is about the Actors that have changed their node. What a move takes is told in
+// the two parts that each one node's clock can tell.
+type MoveStats struct {
+	Out uint64 // Actors that another node owns since
+	In  uint64 // Actors that have been opened here
+
+	// SourceStop is how long an Actor was sealed here, until its hold was relayed and the
+	// target told so.
+	SourceStop Spread
+	// TargetResume is how long it took to open an Actor here once the Store said that it is
+	// this node's: its first messages put in order, its Spot and itself told.
+	TargetResume Spread
 }
 
 // Stats returns the present state.
@@ -44,5 +63,9 @@ func (n *Node) Stats() Stats {
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
 		SlowSessions: n.counters.slowSessions.Load(), SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
+		Moves: MoveStats{
+			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),
+			SourceStop: n.counters.sourceStop.look(), TargetResume: n.counters.targetResume.look(),
+		},
 	}
 }
