@@ -169,7 +169,7 @@ func (t *Target) decided(e *TargetEvent) {
 
 func (t *Target) assembled() {
 	if t.state == targetAssembling {
-		t.do(targetStaging, TargetEffect{Do: TargetStage, Row: t.row})
+		t.do(targetStaging, TargetEffect{Do: TargetStage, Row: t.row, Deadline: t.deadline})
 	}
 }
 

@@ -146,7 +146,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		i.answerAsk(e)
 	case relay.TargetAssemble: // see wait
 	case relay.TargetStage:
-		return i.stage(ctx, &e.Row)
+		return i.stage(e)
 	case relay.TargetReady:
 		if to := i.waiting(&i.restores); to.link != nil {
 			to.link.sendReply(to.corr, 0, nil)
@@ -212,7 +212,7 @@ func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 	}
 	n := i.node
 	typ := n.app.typeOf(store.Actor, row.Type)
-	if typ == nil || typ.Policy == Disable {
+	if typ == nil {
 		return &relay.Failure{Kind: errkind.Unavailable, Text: "node " + n.cfg.RID + " takes no actors of type " + row.Type}
 	}
 	before := i.cell
