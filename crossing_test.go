@@ -140,6 +140,17 @@ func (x *crossing) goes(to walkTo) {
 	}
 }
 
+// queueJoin is goes for a walker that is stopped: the Join is registered when it goes on.
+func (x *crossing) queueJoin(to walkTo) {
+	x.t.Helper()
+	if to.Spot == "" && !to.Entry {
+		to.Spot = x.spot.ID
+	}
+	if err := zlnode.Send(x.ctx, x.a.Actor(x.ref.ID), "join", to); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
 // arrives waits for the end of a Join that is accepted, and for the walker at the node.
 func (x *crossing) arrives(rid, spot string) zlnode.JoinDone {
 	x.t.Helper()
@@ -199,7 +210,7 @@ func (x *crossing) playerReaches(line string) {
 	x.told = append(x.told, line)
 	var got []string
 	if err := x.player.RequestJSON(x.ctx, "ask", line, &got); err != nil || !slices.Equal(got, x.told) {
-		x.t.Errorf("asked by its client the walker has executed %q, want %q: %v", got, x.told, err)
+		x.t.Fatalf("asked by its client the walker has executed %q, want %q: %v", got, x.told, err)
 	}
 	for pushed[string](x.player, "done") != line { // there are those of others
 	}

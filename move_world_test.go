@@ -145,6 +145,7 @@ func (w *walkWorld) app(policy zlnode.RelocationPolicy) *zlnode.App {
 	zlnode.OnRequest(t, "join", func(c *zlnode.ActorCall, v *walker, to walkTo) (struct{}, error) {
 		return struct{}{}, to.register(c, v)
 	})
+	zlnode.OnSend(t, "join", func(c *zlnode.ActorCall, v *walker, to walkTo) error { return to.register(c, v) })
 	add := func(c *zlnode.ActorCall, v *walker, line string) ([]string, error) {
 		v.Done = append(v.Done, line)
 		if c.Bound() {
