@@ -187,8 +187,8 @@ func (r *linkRoads) pass(from, to net.Conn, who func(record []byte) (from, to st
 				return
 			}
 		}
-		if !goes || last {
-			r.cut(sender, receiver)
+		if !goes || last { // whoever passes records closes the connection
+			r.closeAll(pairOf(sender, receiver))
 			return
 		}
 	}
@@ -242,10 +242,16 @@ func (r *linkRoads) at(do roadAction, from, to string, cmd wire.Command, nth int
 // cut ends the link between two nodes; there is no other until open.
 func (r *linkRoads) cut(a, b string) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.away[pairOf(a, b)] = true
+	r.mu.Unlock()
+	r.closeAll(pairOf(a, b))
+}
+
+func (r *linkRoads) closeAll(between pair) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for c, p := range r.conns {
-		if p == pairOf(a, b) {
+		if p == between {
 			c.Close()
 		}
 	}

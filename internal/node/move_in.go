@@ -219,6 +219,9 @@ func (i *moveIn) answer(l *linkConn) {
 				i.queue.acknowledge(l)
 			}
 		})
+		if left := i.left.Load(); left != nil {
+			l.sendControl(left)
+		}
 	}
 }
 

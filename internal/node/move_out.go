@@ -34,8 +34,12 @@ func (o *moveOut) progress(l *linkConn, p *wire.MoveProgress) {
 	}
 }
 
-// actorLeft is told by the target that the Actor is in its Spot there.
+// actorLeft is told by the target, perhaps more than once, that the Actor is in its Spot
+// there.
 func (o *moveOut) actorLeft(a *wire.ActorLeft) {
+	if o.left.Swap(true) {
+		return
+	}
 	o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
 	spot := o.from
 	if spot == nil {

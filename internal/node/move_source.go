@@ -40,6 +40,7 @@ type moveOut struct {
 	linkLost  bool
 
 	until atomic.Int64 // clock.Mono; when the follow is over
+	left  atomic.Bool  // the Spot here was told that the Actor has left
 
 	mu      sync.Mutex
 	events  []relay.SourceEvent // that nobody has looked at yet

@@ -20,7 +20,8 @@ type moveIn struct {
 	id    moveID
 	from  process
 	queue *incoming
-	until atomic.Int64 // clock.Mono; when the source sends nothing any more
+	until atomic.Int64                   // clock.Mono; when the source sends nothing any more
+	left  atomic.Pointer[wire.ActorLeft] // what the source is told once the Actor is in its Spot
 
 	// Of the task. cell is the queue's, too.
 	cell     *objectCell
@@ -31,7 +32,6 @@ type moveIn struct {
 	admitted relay.Reply
 	placed   bool // among the restores that run at once
 	locked   bool // the row is taken
-	left     bool // the source was told that the Actor is here
 
 	clientGone bool // the Actor's client is to be told of as gone
 
@@ -393,17 +393,19 @@ func (i *moveIn) takePlace() {
 	}
 }
 
-// tellLeft tells the source, once, that the Actor is in its Spot here.
+// tellLeft tells the source that the Actor is in its Spot here. If the link is lost then,
+// the source hears it when it asks on the next one.
 func (i *moveIn) tellLeft() {
-	if i.left {
+	if i.left.Load() != nil {
 		return
 	}
-	i.left = true
+	i.mu.Lock()
+	spot := i.spotID
+	i.mu.Unlock()
+	told := &wire.ActorLeft{Relocation: i.id.relocation, Attempt: i.id.attempt, Ref: wireRef(i.cell.ref), SpotID: []byte(spot)}
+	i.left.Store(told)
 	if l := i.node.linkOf(i.from); l != nil {
-		i.mu.Lock()
-		spot := i.spotID
-		i.mu.Unlock()
-		l.sendControl(&wire.ActorLeft{Relocation: i.id.relocation, Attempt: i.id.attempt, Ref: wireRef(i.cell.ref), SpotID: []byte(spot)})
+		l.sendControl(told)
 	}
 }
 
