@@ -308,6 +308,9 @@ func (i *moveIn) answer(l *linkConn) {
 				i.queue.acknowledge(l)
 			}
 		})
+		if left := i.left.Load(); left != nil {
+			l.sendControl(left)
+		}
 	}
 }
 

@@ -22,18 +22,22 @@ func (o *moveOut) progress(l *linkConn, p *wire.MoveProgress) {
 	case wire.ProgressGone:
 		o.tell(relay.SourceEvent{Is: relay.SourceGivenUp})
 	}
-	if o.mover != nil {
+	if v := o.mover.Load(); v != nil {
 		told := *p
 		o.cell.step(func(t *turn) {
 			if t.refused == nil {
-				o.mover.progress(t.claim, l, &told)
+				v.progress(t.claim, l, &told)
 			}
 		})
 	}
 }
 
-// actorLeft is told by the target that the Actor is in its Spot there.
+// actorLeft is told by the target, perhaps more than once, that the Actor is in its Spot
+// there.
 func (o *moveOut) actorLeft(a *wire.ActorLeft) {
+	if o.left.Swap(true) {
+		return
+	}
 	o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
 	spot := o.from
 	if spot == nil {
@@ -44,10 +48,10 @@ func (o *moveOut) actorLeft(a *wire.ActorLeft) {
 
 // linked is told of a new link to the target.
 func (o *moveOut) linked(l *linkConn) {
-	if o.mover != nil {
+	if v := o.mover.Load(); v != nil {
 		o.cell.step(func(t *turn) {
 			if t.refused == nil {
-				o.mover.reconnected(l)
+				v.reconnected(l)
 			}
 		})
 	}
@@ -77,7 +81,7 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 		o.readAgain()
 	}
 	if e.Captured {
-		o.cell.box.Seal(&handBack{from: o.mover})
+		o.cell.box.Seal(&handBack{from: o.mover.Load()})
 	}
 	if e.Sealed {
 		n.abortBinding(o.binding, o.id.relocation, o.cell.ref)
@@ -111,9 +115,10 @@ func (o *moveOut) moved(row *store.Authority) {
 		ref.RID, ref.Lifecycle, ref.OwnerGen = o.to.rid, o.to.lifecycle, ref.OwnerGen+1
 	}
 	version := max(uint64(row.Version), o.cell.version.Load()+1)
+	v, l := o.sealed(), n.linkOf(o.to)
 	o.cell.tenure.Store(leaving)
 	_ = o.inTurn(func(t *turn) *Error {
-		o.mover.left(t.claim, ref, version)
+		v.left(t.claim, l, ref, version)
 		return nil
 	}) // refused only if the node ends
 	n.routes.drop(ref.ID)
@@ -128,8 +133,9 @@ func (o *moveOut) strand(f *relay.Failure) {
 	o.node.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(o.cell.stuck.Load().String())).
 		Msg("an actor is at no node, as its move did not end in time; destroy it with its exact ref")
 	o.cell.tenure.Store(leaving)
+	v := o.sealed()
 	_ = o.inTurn(func(t *turn) *Error {
-		o.mover.end(t.claim, errStranded)
+		v.end(t.claim, errStranded)
 		return nil
 	}) // refused only if the node ends
 	o.node.moves.out.Delete(o.id.key())
@@ -142,7 +148,7 @@ func (o *moveOut) forget() {
 	n.leaveTable(o.cell)
 	o.cell.step(func(t *turn) {
 		if t.refused == nil {
-			o.mover.end(t.claim, errMoved)
+			o.mover.Load().end(t.claim, errMoved)
 		}
 	})
 }

@@ -1,15 +1,12 @@
 package node
 
 import (
-	"context"
-
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
-	"github.com/zlnode/zlnode/store"
 )
 
 // This file makes an Actor of what has come of it.
@@ -25,13 +22,24 @@ type staged struct {
 	clientGone bool // the Session that the Actor was bound to is over
 }
 
+var (
+	errRestoreLate = &relay.Failure{Kind: errkind.DeadlineExceeded, Text: "its factory and its adapter did not end by the move's deadline"}
+	errFixedHere   = &relay.Failure{Kind: errkind.Rejected, Text: "by the target its type does not move"}
+)
+
 // stage makes the Actor and restores it. Past its time it is given up: what it still does
 // concerns an instance that nobody will see.
-func (i *moveIn) stage(ctx context.Context, row *store.Authority) relay.TargetEvent {
+func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 	n, happened := i.node, relay.TargetEvent{Is: relay.TargetStaged}
-	if happened.Failure = i.retype(row); happened.Failure != nil {
+	if happened.Failure = i.retype(&e.Row); happened.Failure != nil {
 		return happened
 	}
+	if i.cell.typ.Policy == Disable {
+		happened.Failure = errFixedHere
+		return happened
+	}
+	ctx, cancel := untilTime(n.life, e.Deadline)
+	defer cancel()
 	if full := n.movesIn.enter(ctx, deadlineOf(ctx)); full != nil {
 		happened.Failure = failureOfMove(full)
 		return happened
@@ -71,7 +79,8 @@ func (i *moveIn) stage(ctx context.Context, row *store.Authority) relay.TargetEv
 		if n.life.Err() != nil {
 			return relay.TargetEvent{Is: relay.TargetStopping}
 		}
-		return relay.TargetEvent{Is: relay.TargetTick}
+		happened.Failure = errRestoreLate
+		return happened
 	}
 }
 

@@ -21,10 +21,10 @@ type moveOut struct {
 	cell   *objectCell
 	id     moveID
 	to     process
-	spot   string // that the Actor goes to
-	member bool   // it is a User Spot
-	mover  *mover
-	from   *objectCell // the Spot that it leaves; nil: the Entry Spot
+	spot   string                // that the Actor goes to
+	member bool                  // it is a User Spot
+	mover  atomic.Pointer[mover] // nil: the gate is not sealed
+	from   *objectCell           // the Spot that it leaves; nil: the Entry Spot
 
 	stopped context.Context // ends when the node begins to stop
 	stop    context.CancelFunc
@@ -42,6 +42,7 @@ type moveOut struct {
 	targetGone bool // the Source knows that the target's process is over
 
 	until atomic.Int64 // clock.Mono; when the follow is over
+	left  atomic.Bool  // the Spot here was told that the Actor has left
 
 	mu      sync.Mutex
 	events  []relay.SourceEvent // that nobody has looked at yet
@@ -362,11 +363,11 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 
 // relay crosses the boundary: what was captured is not needed here any more.
 func (o *moveOut) relay() {
-	l := o.node.linkOf(o.to)
+	v, l := o.mover.Load(), o.node.linkOf(o.to)
 	o.cell.tenure.Store(leaving)
 	o.cell.step(func(t *turn) {
 		if t.refused == nil {
-			o.mover.relay(t.claim, l)
+			v.relay(t.claim, l)
 		}
 	})
 	o.stopSending()
@@ -411,12 +412,22 @@ func (o *moveOut) confirm() relay.SourceEvent {
 	return e
 }
 
+// sealed seals the Actor's gate, if it is not, and returns its mover.
+func (o *moveOut) sealed() *mover {
+	v := o.mover.Load()
+	if v == nil {
+		v = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
+		o.mover.Store(v)
+		o.cell.box.Seal(v)
+	}
+	return v
+}
+
 // capture seals the Actor's gate and takes what goes along.
 func (o *moveOut) capture() *Error {
-	o.mover = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
-	o.cell.box.Seal(o.mover)
+	v := o.sealed()
 	return o.inTurn(func(*turn) (err *Error) {
-		o.taken, err = o.mover.capture(&o.binding)
+		o.taken, err = v.capture(&o.binding)
 		return err
 	})
 }

@@ -20,7 +20,8 @@ type moveIn struct {
 	id    moveID
 	from  process
 	queue *incoming
-	until atomic.Int64 // clock.Mono; when the source sends nothing any more
+	until atomic.Int64                   // clock.Mono; when the source sends nothing any more
+	left  atomic.Pointer[wire.ActorLeft] // what the source is told once the Actor is in its Spot
 
 	// Of the task. cell is the queue's, too.
 	cell     *objectCell
@@ -30,7 +31,6 @@ type moveIn struct {
 	binding  binding
 	admitted relay.Reply
 	locked   bool // the row is taken
-	left     bool // the source was told that the Actor is here
 	// mine is when the Store first said that the Actor is this node's; 0: not yet.
 	mine clock.Mono
 
@@ -148,7 +148,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		i.answerAsk(e)
 	case relay.TargetAssemble: // see wait
 	case relay.TargetStage:
-		return i.stage(ctx, &e.Row)
+		return i.stage(e)
 	case relay.TargetReady:
 		if to := i.waiting(&i.restores); to.link != nil {
 			to.link.sendReply(to.corr, 0, nil)
@@ -221,7 +221,7 @@ func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 	}
 	n := i.node
 	typ := n.app.typeOf(store.Actor, row.Type)
-	if typ == nil || typ.Policy == Disable {
+	if typ == nil {
 		return &relay.Failure{Kind: errkind.Unavailable, Text: "node " + n.cfg.RID + " takes no actors of type " + row.Type}
 	}
 	before := i.cell
@@ -403,17 +403,19 @@ func (i *moveIn) takePlace() {
 	}
 }
 
-// tellLeft tells the source, once, that the Actor is in its Spot here.
+// tellLeft tells the source that the Actor is in its Spot here. If the link is lost then,
+// the source hears it when it asks on the next one.
 func (i *moveIn) tellLeft() {
-	if i.left {
+	if i.left.Load() != nil {
 		return
 	}
-	i.left = true
+	i.mu.Lock()
+	spot := i.spotID
+	i.mu.Unlock()
+	told := &wire.ActorLeft{Relocation: i.id.relocation, Attempt: i.id.attempt, Ref: wireRef(i.cell.ref), SpotID: []byte(spot)}
+	i.left.Store(told)
 	if l := i.node.linkOf(i.from); l != nil {
-		i.mu.Lock()
-		spot := i.spotID
-		i.mu.Unlock()
-		l.sendControl(&wire.ActorLeft{Relocation: i.id.relocation, Attempt: i.id.attempt, Ref: wireRef(i.cell.ref), SpotID: []byte(spot)})
+		l.sendControl(told)
 	}
 }
 
