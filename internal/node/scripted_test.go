@@ -73,7 +73,7 @@ func storedNode(t *testing.T, s *scripted) *Node {
 	t.Helper()
 	n := bareNode(t)
 	n.store, n.lease = s, store.Lease{RID: "a", OwnerID: "owner", Gen: 5}
-	n.cfg = Config{RID: "a", Lease: lease.Config{}.WithDefaults()}
+	n.cfg = Config{RID: "a", Weight: 100, Lease: lease.Config{}.WithDefaults()}
 	n.id = Identity{RID: "a", Lifecycle: 5}
 	n.admitUntil.Store(int64(clock.Never))
 	n.leased.Store(int64(clock.Never))
