@@ -314,6 +314,17 @@ func (i *moveIn) answer(l *linkConn) {
 	}
 }
 
+// aborted is told that the move is off or, if it has ended here, that the source relays
+// nothing more.
+func (i *moveIn) aborted() {
+	select {
+	case <-i.over:
+		i.node.moves.in.Delete(i.id.key())
+	default:
+		i.tell(relay.TargetEvent{Is: relay.TargetAborted})
+	}
+}
+
 // cutover takes the boundary, behind what was relayed before it.
 func (i *moveIn) cutover(l *linkConn, c *wire.Cutover) {
 	told := *c

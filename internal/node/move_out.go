@@ -146,6 +146,9 @@ func (o *moveOut) forget() {
 	n := o.node
 	n.moves.out.Delete(o.id.key())
 	n.leaveTable(o.cell)
+	if l := n.linkOf(o.to); l != nil { // nothing more is relayed
+		l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
+	}
 	o.cell.step(func(t *turn) {
 		if t.refused == nil {
 			o.mover.Load().end(t.claim, errMoved)
@@ -153,19 +156,23 @@ func (o *moveOut) forget() {
 	})
 }
 
-// received takes how many chunks the target has.
+// received takes how many chunks the target has. The first answer over a link says where the
+// payload begins, or goes on: the target may have had to end another attempt before.
 func (o *moveOut) received(l *linkConn, chunks uint32) {
 	o.mu.Lock()
-	mine, resumes := o.sending == l, o.resumes
-	o.resumes = o.resumes && !mine
+	t, begins := o.sent, o.begins
+	if o.sending != l {
+		t = nil
+	}
+	o.begins = o.begins && t == nil
 	o.mu.Unlock()
 	ok := true
 	switch {
-	case !mine:
-	case resumes:
-		ok = o.node.streams.send(l, o.payload, chunks)
+	case t == nil:
+	case begins:
+		ok = o.node.streams.send(l, t, chunks)
 	default:
-		ok = o.node.streams.acked(l, o.payload, chunks)
+		ok = o.node.streams.acked(l, t, chunks)
 	}
 	if !ok {
 		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "it acknowledges chunks that were not sent"})
@@ -175,10 +182,10 @@ func (o *moveOut) received(l *linkConn, chunks uint32) {
 // stopSending ends the payload's way, if it is under way.
 func (o *moveOut) stopSending() {
 	o.mu.Lock()
-	l := o.sending
-	o.sending = nil
+	l, t := o.sending, o.sent
+	o.sending, o.sent = nil, nil
 	o.mu.Unlock()
 	if l != nil {
-		o.node.streams.stop(l, o.payload)
+		o.node.streams.stop(l, t)
 	}
 }

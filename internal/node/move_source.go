@@ -48,8 +48,8 @@ type moveOut struct {
 	events  []relay.SourceEvent // that nobody has looked at yet
 	arrived chan struct{}       // has room for one: there are some
 	sending *linkConn           // by which the payload goes; nil: it does not
-	resumes bool                // it goes on where the target's progress stands
-	try     uint32              // which is under way
+	sent    *stream             // the payload, with sending
+	begins  bool                // the target has yet to say where it begins
 }
 
 // moveTarget is where a Join takes its Actor.
@@ -260,9 +260,9 @@ func (o *moveOut) lost() relay.SourceEvent {
 	return relay.SourceEvent{Is: relay.SourceLinkLost}
 }
 
-// ask sends the target a request and waits for its one end. sent is called when it is on
-// its way. A nil link: there is none.
-func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record, sent func(*linkConn)) (result, *linkConn) {
+// ask sends the target a request and waits for its one end. begin is called right before. A
+// nil link: there is none.
+func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record, begin func(*linkConn)) (result, *linkConn) {
 	l := o.node.linkOf(o.to)
 	if l == nil {
 		return result{err: errLinkLost}, nil
@@ -273,11 +273,11 @@ func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record,
 		waiters.Put(w)
 		return result{err: err}, l
 	}
+	if begin != nil {
+		begin(l)
+	}
 	if err := l.sendRecord(ctx, record(corr)); err != nil {
 		return l.pending.abandon(w, corr, err), l
-	}
-	if sent != nil {
-		sent(l)
 	}
 	return l.pending.await(ctx, w, corr, deadlineOf(ctx)), l
 }
@@ -453,12 +453,8 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 		}
 	}, func(l *linkConn) {
 		o.mu.Lock()
-		again := o.try == e.Try
-		o.sending, o.resumes, o.try = l, again, e.Try
+		o.sending, o.sent, o.begins = l, o.payload, true
 		o.mu.Unlock()
-		if !again {
-			n.streams.send(l, o.payload, 0)
-		}
 	})
 	happened := o.ended(ctx, &r, l)
 	switch {

@@ -107,7 +107,7 @@ func (l *linkConn) moveRecord(cmd wire.Command, flags uint8, body []byte, owner 
 			return true, err
 		}
 		if i := l.movingIn(&a.Relocation, a.Attempt); i != nil {
-			i.tell(relay.TargetEvent{Is: relay.TargetAborted})
+			i.aborted()
 		}
 	case wire.CmdActorLeft:
 		a, err := wire.DecodeActorLeft(body)
