@@ -424,8 +424,8 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	n := i.node
 	switch e.Outcome {
 	case relay.TargetOpened:
-		i.cell.box.Seal(&merging{from: i.queue})
 		n.counters.movedIn.Add(1)
+		i.cell.box.Seal(&merging{from: i.queue})
 		n.counters.targetResume.add(clock.Now().Sub(i.mine))
 		if i.clientGone {
 			n.disconnected(i.spotHere(), i.cell.ref)
