@@ -45,12 +45,12 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 		return happened
 	}
 	i.mu.Lock()
-	payload := i.payload
+	payload, sent := i.payload, i.sent
 	i.mu.Unlock()
 	done, cell := make(chan staged, 1), i.cell
 	started := n.tasks.Go(func() {
 		defer n.movesIn.leave()
-		done <- cell.restore(payload)
+		done <- cell.restore(payload, sent)
 	})
 	if !started {
 		n.movesIn.leave()
@@ -85,8 +85,8 @@ func (i *moveIn) setTimers(set *timer.Set) {
 	}
 }
 
-// restore makes the Actor's value of a payload, and what goes along.
-func (c *objectCell) restore(payload *chunker.Incoming) (s staged) {
+// restore makes the Actor's value of a payload that was sent then, and what goes along.
+func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono) (s staged) {
 	n := c.node
 	lost := func(err error) staged {
 		return staged{failure: &relay.Failure{Kind: errkind.DataLost, Text: err.Error()}}
@@ -136,7 +136,7 @@ func (c *objectCell) restore(payload *chunker.Incoming) (s staged) {
 		if err != nil {
 			return lost(err)
 		}
-		s.saved = append(s.saved, c.arrived(&w, process{}, nil, 0, nil))
+		s.saved = append(s.saved, c.arrived(&w, sent, process{}, nil, 0, nil))
 	}
 	return s
 }

@@ -49,6 +49,7 @@ type moveIn struct {
 	spotID   string
 	member   bool // spotID is a User Spot
 	payload  *chunker.Incoming
+	sent     clock.Mono // when the source began to send it, as far as is known here
 	broken   error
 	whole    chan struct{} // closed when all of the payload has come, or it is broken
 	over     chan struct{}
