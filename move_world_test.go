@@ -107,7 +107,7 @@ type walkTo struct {
 	Entry   bool
 	Timeout time.Duration
 	Stop    bool   // before the gate, before the registration
-	Then    string // the handler tells itself that, behind the registration
+	Then    string // the handler tells the walker that, behind the registration
 }
 
 func (to walkTo) register(c *zlnode.ActorCall, v *walker) error {
@@ -148,6 +148,7 @@ func (w *walkWorld) app(policy zlnode.RelocationPolicy) *zlnode.App {
 	zlnode.OnSend(t, "join", func(c *zlnode.ActorCall, v *walker, to walkTo) error { return to.register(c, v) })
 	add := func(c *zlnode.ActorCall, v *walker, line string) ([]string, error) {
 		v.Done = append(v.Done, line)
+		w.notes.add("ran %s %s", c.Node().RID(), line)
 		if c.Bound() {
 			return v.Done, c.Push("done", line)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/invariant"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
@@ -52,7 +53,7 @@ func (i *incoming) Consume(claim *mailbox.Claim[message], m *message) {
 // keeps the original in its own until the commit, and then the link's credit bounds what
 // is under way. body is of its record. Called by the link's loop.
 func (i *incoming) take(l *linkConn, r *wire.Relay, body []byte, paid uint32, owner *buf.Buf) {
-	m, seq, carried := i.cell.Load().arrived(&r.Message, i.from, l, paid, owner), relay.Seq(r.Seq), body[wire.RelayHead-wire.HeaderSize:]
+	m, seq, carried := i.cell.Load().arrived(&r.Message, clock.Now(), i.from, l, paid, owner), relay.Seq(r.Seq), body[wire.RelayHead-wire.HeaderSize:]
 	looped := r.Message.OwnerGen > i.ownerGen // the route from there led back
 	owner.Ref()
 	c := controlMessage(func(t *turn) {

@@ -121,7 +121,7 @@ func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
 
 // restore takes the request of a source to take its Actor over.
 func (l *linkConn) restore(r *wire.Restore) {
-	ref, deadline := refFromWire(&r.Ref), deadlineAfter(r.DeadlineMS)
+	ref, deadline, now := refFromWire(&r.Ref), deadlineAfter(r.DeadlineMS), clock.Now()
 	want := relay.Restore{
 		Move: store.MoveRef{
 			ID: ref.ID, ObjectGen: store.ObjectGen(ref.ObjectGen), Version: store.Version(r.StoreVersion), Relocation: r.Relocation,
@@ -137,6 +137,9 @@ func (l *linkConn) restore(r *wire.Restore) {
 	}
 	l.prepared(&ref, want.Fence(), corr, func(i *moveIn) {
 		i.mu.Lock()
+		if i.sent == 0 {
+			i.sent = now
+		}
 		i.restores, i.op, i.spotID, i.member = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot
 		if i.payload == nil && i.progress == relay.ProgressAssembling {
 			var err error

@@ -45,12 +45,12 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 		return happened
 	}
 	i.mu.Lock()
-	payload := i.payload
+	payload, sent := i.payload, i.sent
 	i.mu.Unlock()
-	done, cell := make(chan staged, 1), i.cell
+	done, cell, from := make(chan staged, 1), i.cell, i.from
 	started := n.tasks.Go(func() {
 		defer n.movesIn.leave()
-		done <- cell.restore(payload)
+		done <- cell.restore(payload, sent, from)
 	})
 	if !started {
 		n.movesIn.leave()
@@ -92,8 +92,8 @@ func (i *moveIn) setTimers(set *timer.Set) {
 	}
 }
 
-// restore makes the Actor's value of a payload, and what goes along.
-func (c *objectCell) restore(payload *chunker.Incoming) (s staged) {
+// restore makes the Actor's value of a payload that its source sent then, and what goes along.
+func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from process) (s staged) {
 	n := c.node
 	lost := func(err error) staged {
 		return staged{failure: &relay.Failure{Kind: errkind.DataLost, Text: err.Error()}}
@@ -143,7 +143,7 @@ func (c *objectCell) restore(payload *chunker.Incoming) (s staged) {
 		if err != nil {
 			return lost(err)
 		}
-		s.saved = append(s.saved, c.arrived(&w, process{}, nil, 0, nil))
+		s.saved = append(s.saved, c.arrived(&w, sent, from, nil, 0, nil))
 	}
 	return s
 }

@@ -50,6 +50,7 @@ type moveIn struct {
 	spotID   string
 	member   bool // spotID is a User Spot
 	payload  *chunker.Incoming
+	sent     clock.Mono // when the source began to send it, as far as is known here
 	broken   error
 	filling  bool          // a link writes a chunk into payload, or into one that was dropped
 	whole    chan struct{} // closed when all of the payload has come, or it is broken
