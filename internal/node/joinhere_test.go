@@ -240,6 +240,20 @@ func TestAJoinIsNotBegunInTheStoreBehindItsDeadline(t *testing.T) {
 	}
 }
 
+func TestAJoinCommitsBeforeItsDeadlineAndUndecided(t *testing.T) {
+	w := newLocal(t)
+	a := w.actor("ada")
+	late, cancelled, now := newPendingJoin(Join{}, a), newPendingJoin(Join{Timeout: time.Hour}, a), newPendingJoin(Join{Timeout: time.Hour}, a)
+	cancelled.cancel(errStopping)
+	if late.commits() || cancelled.commits() || !now.commits() {
+		t.Error("one commits that is over, or one that is not does not")
+	}
+	now.cancel(errStopping)
+	if late.Outcome().Err.Kind != errkind.DeadlineExceeded || cancelled.Outcome().Err.Kind != errkind.ShuttingDown || now.Outcome().Err != nil {
+		t.Errorf("they end with %+v, %+v, %+v", late.Outcome(), cancelled.Outcome(), now.Outcome())
+	}
+}
+
 // An Actor that ends while its Join runs is in no roster, and nobody is told of it.
 func TestAnActorThatEndsInItsJoinLeavesNoPlace(t *testing.T) {
 	w := newLocal(t)
