@@ -537,7 +537,7 @@ func newJoint(user bool, faults int) joint {
 // and an application that fails. Never both run the unit, and without further faults all
 // comes to an end.
 //
-// req: RL-10 RL-15 RL-16 RL-19
+// req: RL-10 RL-15 RL-16
 func TestASourceAndATargetAreNeverBothOwners(t *testing.T) {
 	for _, user := range []bool{false, true} {
 		faults := 2
