@@ -3,6 +3,7 @@ package node
 import (
 	"time"
 
+	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
 )
@@ -59,6 +60,10 @@ const (
 	// the smallest credited records fits, with what the queue counts beside them;
 	// the rest is for replies.
 	linkOutBytesMax = 16 << 20
+
+	// linkUnsentMax is what the kernel holds of a link unsent: a chunk, so that a message
+	// waits for about one beside that in the out queue, however fast the network is.
+	linkUnsentMax = chunker.ChunkBytes
 
 	// objectQueueMessages and objectQueueBytes bound one object's queue if nothing is
 	// configured, the others what can be: less would not hold the largest message.
