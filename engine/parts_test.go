@@ -420,7 +420,7 @@ func TestTheKernelHoldsNoMoreUnsentThanAllowed(t *testing.T) {
 		opened <- n
 	}})
 	p.UnsentMax = most
-	dialMany(t, listen(t, start(t, 1), p), 1)
+	dial(t, listen(t, start(t, 1), p))
 	if got := <-opened; got != most {
 		t.Errorf("the option is %d, want %d", got, most)
 	}
