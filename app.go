@@ -14,13 +14,6 @@ type App struct{ app *node.App }
 // NewApp returns an empty App.
 func NewApp() *App { return &App{node.NewApp()} }
 
-// RelocationPolicy says what becomes of an object when its node is emptied. It
-// belongs to the type and never changes after Start.
-type RelocationPolicy uint8
-
-// DisableRelocation keeps objects of the type where they were created.
-const DisableRelocation RelocationPolicy = 1
-
 // ActorType is an Actor type whose value is *A.
 type ActorType[A any] struct {
 	app *node.App
@@ -42,14 +35,17 @@ func made[T any](value *T, err error) (any, error) {
 // is the name under which all nodes know it. factory makes the value of a new
 // Actor, never nil without an error. It runs at most once for an incarnation, but a creation
 // may need several tries, each with a value of its own; so it must not have effects
-// outside the value. The id of the Actor is its ActorContext.ID.
+// outside the value. The id of the Actor is its ActorContext.ID. Of callbacks *A may have
+// OnJoinCompleted: see JoinCompleter.
 func DefineActor[A any](app *App, stableType string, factory func(*ActorContext) (*A, error), policy RelocationPolicy) *ActorType[A] {
-	checkPolicy(app, "actor type", stableType, policy)
 	var inner func(*node.ObjectContext) (any, error)
 	if factory != nil {
 		inner = func(c *node.ObjectContext) (any, error) { return made(factory(actorContext(c))) }
 	}
-	return &ActorType[A]{app.app, app.app.AddActor(stableType, inner)}
+	t := app.app.AddActor(stableType, inner)
+	policy.apply(app, t, "actor type", (*A)(nil))
+	actorCallbacks(app, t, (*A)(nil))
+	return &ActorType[A]{app.app, t}
 }
 
 // OnSend registers the handler of a one-way packet, decoded as its codec says. An error
@@ -94,17 +90,17 @@ func OnRequestRaw[A any](t *ActorType[A], packet string, h func(c *ActorCall, a 
 	})
 }
 
-// Admission is the decision of OnCreateActor or of a Spot's OnCreate. The zero value
-// accepts, without a reply.
+// Admission is the decision of OnCreateActor, or of a Spot's OnCreate or OnActorJoin. The
+// zero value accepts, without a reply.
 type Admission struct{ inner node.Admission }
 
-// Accept lets the object come into being. reply reaches the creator as it is; at most 1 MiB
-// and copied when the decision is recorded. For Creation.DecodeReply or
-// SpotCreation.DecodeReply it must be JSON.
+// Accept lets the object come into being, or the Actor into the Spot. reply reaches the
+// creator, or the Actor, as it is; at most 1 MiB and copied when the decision is recorded.
+// For the DecodeReply of Creation, SpotCreation and JoinDone it must be JSON.
 func Accept(reply []byte) Admission { return Admission{node.Admission{Reply: reply}} }
 
 // Reject refuses the object: it is never visible, takes no message and uses no
-// capacity.
+// capacity. An Actor that may not join stays where it is.
 func Reject(reply []byte) Admission { return Admission{node.Admission{Reject: true, Reply: reply}} }
 
 // CreateActorCall is a creation before the Entry Spot. It is the context of the

@@ -128,7 +128,7 @@ func (*parlour) OnCreate(c *zlnode.CreateSpotCall) (zlnode.Admission, error) {
 
 func parlours(app *zlnode.App) *zlnode.App {
 	s := zlnode.DefineUserSpot(app, "parlour", func(*zlnode.SpotContext) (*parlour, error) { return &parlour{}, nil },
-		zlnode.PerActor, zlnode.DisableRelocation)
+		zlnode.PerActor, zlnode.RecreateOnRelocation)
 	zlnode.OnSpotRequest(s, "add", func(_ *zlnode.SpotCall, p *parlour, n int) (int, error) {
 		p.total += n
 		return p.total, nil

@@ -88,7 +88,7 @@ func TestRecordsWithImpossibleValuesCloseTheLink(t *testing.T) {
 		push := wire.Push{Session: odd, BindingGen: 1, ID: []byte("bystander"), ObjGen: 2, Name: []byte("x")}
 		for name, record := range map[string][]byte{
 			"command 0":                  {0, 0, 0, 2, 0, 0},
-			"a reserved command":         {0, 0, 0, 2, 42, 0},
+			"a reserved command":         {0, 0, 0, 2, 45, 0},
 			"command 255":                {0, 0, 0, 2, 255, 0},
 			"a length of 0":              {0, 0, 0, 0},
 			"a length over the limit":    binary.BigEndian.AppendUint32(nil, wire.MaxRecord-3),

@@ -339,7 +339,7 @@ func TestAWrongRegistrationIsReportedAtStart(t *testing.T) {
 	zlnode.OnSend(r, "twice", func(*zlnode.ActorCall, *recorder, int) error { return nil })
 	zlnode.OnSend(r, "twice", func(*zlnode.ActorCall, *recorder, int) error { return nil })
 	zlnode.OnSend(r, "$zlink.x", func(*zlnode.ActorCall, *recorder, int) error { return nil })
-	zlnode.DefineActor[recorder](app, "no policy", nil, 0)
+	zlnode.DefineActor[recorder](app, "no policy", nil, zlnode.RelocationPolicy{})
 	_, err := zlnode.Start(t.Context(), zlnode.Config{}, app)
 	wantKind(t, err, zlnode.InvalidOperation)
 	for _, mistake := range []string{`"recorder" is defined twice`, `"twice"`, `"$zlink.x"`, `"no policy"`, "no factory", "no relocation policy"} {

@@ -111,6 +111,13 @@ func (j *journal) add(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprintf(format, args...))
 }
 
+// clear forgets all lines.
+func (j *journal) clear() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = nil
+}
+
 // of returns the lines that begin with a word, without it.
 func (j *journal) of(word string) []string {
 	j.mu.Lock()

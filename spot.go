@@ -30,10 +30,11 @@ type SpotType[S any] struct {
 func (t *SpotType[S]) Name() string { return t.t.Name }
 
 // Configurer is the first of the callbacks that a Spot's value may have: Configure, then
-// OnCreate (Admitter) and OnInitialize (Initializer), later OnDisconnectActor
+// OnCreate (Admitter) and OnInitialize (Initializer), later OnActorJoin (JoinAdmitter),
+// OnJoinedActor (JoinObserver), OnLeaveActor (LeaveObserver), OnDisconnectActor
 // (DisconnectObserver) and OnClosing (Closer). What the value does not implement is a
-// no-op, and so is a method of that name with other parameters or results, which nothing
-// reports. A line like this one has the compiler check it:
+// no-op; a method of that name with other parameters or results is a mistake that Start
+// reports. A line like this one has the compiler check one:
 //
 //	var _ zlnode.Admitter = (*Room)(nil)
 //
@@ -86,7 +87,7 @@ func DefineEntrySpot[S any](app *App, factory func(*SpotContext) (*S, error)) *S
 
 // DefineUserSpot registers a type of User Spots: rooms, zones, matches with members.
 // The stable type and the factory have the rules of DefineActor; Actors and Spots may have
-// types of the same name. For the callbacks that *S may have see Configurer. Node.CreateSpot
+// types of the same name. The policy of a PerActor Spot is RecreateOnRelocation. For the callbacks that *S may have see Configurer. Node.CreateSpot
 // makes one.
 func DefineUserSpot[S any](
 	app *App, stableType string, factory func(*SpotContext) (*S, error), mode Mode, policy RelocationPolicy, options ...SpotOption,
@@ -94,19 +95,25 @@ func DefineUserSpot[S any](
 	if mode != SpotWide && mode != PerActor {
 		app.app.Fail("spot type %q: %d is no mode", stableType, mode)
 	}
-	checkPolicy(app, "spot type", stableType, policy)
-	return spotType[S](app, app.app.AddSpot(store.UserSpot, stableType, mode == SpotWide, spotFactory(factory)), options...)
+	t := app.app.AddSpot(store.UserSpot, stableType, mode == SpotWide, spotFactory(factory))
+	policy.apply(app, t, "spot type", (*S)(nil))
+	if mode == PerActor && policy.inner != 0 && policy.inner != node.Recreate {
+		app.app.Fail("spot type %q: a PerActor Spot moves as what its factory makes, so its policy is RecreateOnRelocation", stableType)
+	}
+	return spotType[S](app, t, options...)
 }
 
 // DefineInstanceSpot registers a type of Instance Spots, which have no members and come
 // with their first message: see Node.Instance. The stable type, shared with no type of User
 // Spots, and the factory have the rules of DefineActor. For the callbacks that *S may have
-// see Configurer; OnCreate is none of them, as nobody asks for the Spot by a call.
+// see Configurer; OnCreate is none of them, as nobody asks for the Spot by a call, nor are
+// those about members.
 func DefineInstanceSpot[S any](
 	app *App, stableType string, factory func(*SpotContext) (*S, error), policy RelocationPolicy, options ...SpotOption,
 ) *SpotType[S] {
-	checkPolicy(app, "spot type", stableType, policy)
-	return spotType[S](app, app.app.AddSpot(store.InstanceSpot, stableType, false, spotFactory(factory)), options...)
+	t := app.app.AddSpot(store.InstanceSpot, stableType, false, spotFactory(factory))
+	policy.apply(app, t, "spot type", (*S)(nil))
+	return spotType[S](app, t, options...)
 }
 
 // SpotOption says more about a type of User or Instance Spots.
@@ -124,12 +131,6 @@ func MaxPerNode(spots int) SpotOption {
 	}
 }
 
-func checkPolicy(app *App, what, stableType string, policy RelocationPolicy) {
-	if policy != DisableRelocation {
-		app.app.Fail("%s %q: %d is no relocation policy", what, stableType, policy)
-	}
-}
-
 func spotFactory[S any](factory func(*SpotContext) (*S, error)) func(*node.ObjectContext) (any, error) {
 	if factory == nil {
 		return nil
@@ -139,20 +140,15 @@ func spotFactory[S any](factory func(*SpotContext) (*S, error)) func(*node.Objec
 
 // checkCallbacks reports methods that have the name of a callback and not its signature,
 // which nobody would call.
-func checkCallbacks(app *App, stableType string, value any) {
-	_, configures := value.(Configurer)
-	_, admits := value.(Admitter)
-	_, initializes := value.(Initializer)
-	_, observes := value.(DisconnectObserver)
-	_, closes := value.(Closer)
-	for name, is := range map[string]bool{
-		"Configure": configures, "OnCreate": admits, "OnInitialize": initializes, "OnDisconnectActor": observes, "OnClosing": closes,
-	} {
+func checkCallbacks(app *App, what, stableType string, value any, callbacks map[string]bool) {
+	for name, is := range callbacks {
 		if _, has := reflect.TypeOf(value).MethodByName(name); has && !is {
-			app.app.Fail("spot type %q: its method %s has not the signature of the callback of that name, so nobody would call it", stableType, name)
+			app.app.Fail("%s %q: its method %s has not the signature of the callback of that name, so nobody would call it", what, stableType, name)
 		}
 	}
 }
+
+func implements[I any](value any) bool { _, ok := value.(I); return ok }
 
 // spotType registers the callbacks that *S implements.
 func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotType[S] {
@@ -160,7 +156,13 @@ func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotT
 		o(app.app, t)
 	}
 	var value any = (*S)(nil)
-	checkCallbacks(app, t.Name, value)
+	checkCallbacks(app, "spot type", t.Name, value, map[string]bool{
+		"Configure": implements[Configurer](value), "OnCreate": implements[Admitter](value), "OnInitialize": implements[Initializer](value),
+		"OnDisconnectActor": implements[DisconnectObserver](value), "OnClosing": implements[Closer](value),
+		"OnActorJoin": implements[JoinAdmitter](value), "OnJoinedActor": implements[JoinObserver](value),
+		"OnLeaveActor": implements[LeaveObserver](value),
+	})
+	joinCallbacks(app, t, value)
 	if _, ok := value.(Configurer); ok {
 		t.Configure = func(c *node.Call, s any) error { return s.(Configurer).Configure(spotCall(c)) }
 	}

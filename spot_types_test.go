@@ -14,7 +14,7 @@ import (
 func defineRooms(app *zlnode.App) *zlnode.App {
 	empty := func(*zlnode.SpotContext) (*struct{}, error) { return &struct{}{}, nil }
 	zlnode.DefineUserSpot(app, "room", empty, zlnode.SpotWide, zlnode.DisableRelocation, zlnode.MaxPerNode(7))
-	zlnode.DefineUserSpot(app, "hall", empty, zlnode.PerActor, zlnode.DisableRelocation)
+	zlnode.DefineUserSpot(app, "hall", empty, zlnode.PerActor, zlnode.RecreateOnRelocation)
 	zlnode.DefineInstanceSpot(app, "quest", empty, zlnode.DisableRelocation, zlnode.MaxPerNode(math.MaxInt32))
 	return app
 }
@@ -60,7 +60,7 @@ func (*wrongSpot) OnInitialize(*zlnode.SpotCall) error      { return nil }
 
 func TestCallbacksOfAnotherSignatureAreMistakesOfTheRegistration(t *testing.T) {
 	app := zlnode.NewApp()
-	zlnode.DefineUserSpot(app, "wrong", func(*zlnode.SpotContext) (*wrongSpot, error) { return &wrongSpot{}, nil }, zlnode.PerActor, zlnode.DisableRelocation)
+	zlnode.DefineUserSpot(app, "wrong", func(*zlnode.SpotContext) (*wrongSpot, error) { return &wrongSpot{}, nil }, zlnode.PerActor, zlnode.RecreateOnRelocation)
 	_, err := zlnode.Start(t.Context(), zlnode.Config{RID: "a"}, app)
 	wantKind(t, err, zlnode.InvalidOperation)
 	for name, wrong := range map[string]bool{"OnCreate": true, "OnClosing": true, "OnInitialize": false, "Configure": false} {
@@ -75,7 +75,7 @@ func TestAFactoryWithoutAValueFails(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		app := zlnode.NewApp()
 		zlnode.DefineActor(app, "empty", func(*zlnode.ActorContext) (*struct{}, error) { return nil, nil }, zlnode.DisableRelocation)
-		zlnode.DefineUserSpot(app, "bare", func(*zlnode.SpotContext) (*struct{}, error) { return nil, nil }, zlnode.PerActor, zlnode.DisableRelocation)
+		zlnode.DefineUserSpot(app, "bare", func(*zlnode.SpotContext) (*struct{}, error) { return nil, nil }, zlnode.PerActor, zlnode.RecreateOnRelocation)
 		n := w.server("s", app)
 		_, err := n.CreateActor(w.ctx, zlnode.CreateActor{ID: "a", Type: "empty"})
 		wantKind(t, err, zlnode.InternalFailure)

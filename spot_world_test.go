@@ -78,7 +78,7 @@ func (w *roomWorld) app(options ...zlnode.SpotOption) *zlnode.App {
 				}
 			}
 			return &room{w: w}, nil
-		}, mode, zlnode.DisableRelocation, options...)
+		}, mode, zlnode.RecreateOnRelocation, options...)
 		zlnode.OnSpotRequest(s, "add", func(_ *zlnode.SpotCall, r *room, n int) (int, error) {
 			r.total += n
 			return r.total, nil

@@ -56,7 +56,7 @@ func (k Kept) Counts() bool { return k.cost != costControl }
 
 // Keep says, in Consume, that the consumer keeps the message beyond the turn: it goes on to
 // count in the budgets, so that what is kept and what is queued are bounded together. It
-// ends by Unread, in a later claim of the mailbox.
+// ends by Unread or Release, in a later turn of the mailbox.
 func (c *Claim[T]) Keep() Kept {
 	w := c.held()
 	k := Kept{w.turn}
@@ -72,6 +72,11 @@ func (c *Claim[T]) Unread(v *T, k Kept) {
 	n.V, n.cost, n.next = *v, k.cost, c.m.list
 	c.m.list = n
 }
+
+// Release ends the keeping of a message without a turn of its own: what it took of the
+// budgets is given back at the end of this turn. In Begin there is no turn, so a consumer
+// that ends messages there puts them back by Unread.
+func (c *Claim[T]) Release(k Kept) { c.held().turn += k.cost }
 
 // Local returns a place for one value that stays with the worker from turn to turn: for
 // what is costly to make and used in one turn at a time. A turn that takes the value

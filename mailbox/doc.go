@@ -57,7 +57,7 @@
 //   - Use a Claim only inside the call that got it, on that goroutine.
 //   - Give back, in Consume, what a message refers to, such as buffers; after
 //     ErrFull too, since the message was not taken.
-//   - End each message that was kept (Claim.Keep) by Unread; until then it counts.
+//   - End each message that was kept (Claim.Keep) by Unread or Release; until then it counts.
 //   - Copy a message that is kept after Consume, and leave nothing in its place that
 //     must not stay referenced.
 //   - Bound the control messages.

@@ -63,8 +63,8 @@ const (
 	// TargetAssemble: wait until the payload is whole. Ends with TargetAssembled or
 	// TargetBroken.
 	TargetAssemble
-	// TargetStage: make the unit of Row and restore it, without running anything of it. Ends
-	// with TargetStaged.
+	// TargetStage: make the unit of Row and restore it by the deadline, without running
+	// anything of it. Ends with TargetStaged.
 	TargetStage
 	// TargetReady: say relay-ready. Nothing is waited for. It may come more than once.
 	TargetReady
@@ -96,7 +96,7 @@ const (
 type TargetEffect struct {
 	Do       TargetStep
 	Row      store.Authority
-	Deadline clock.Mono // of TargetAsk
+	Deadline clock.Mono // of TargetAsk and TargetStage
 	Reject   bool
 	Reply    Reply
 	Failure  *Failure

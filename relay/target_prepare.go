@@ -170,7 +170,7 @@ func (t *Target) decided(e *TargetEvent) {
 func (t *Target) assembled(now clock.Mono) {
 	if t.state == targetAssembling {
 		t.wake = max(t.deadline, now)
-		t.do(targetStaging, TargetEffect{Do: TargetStage, Row: t.row})
+		t.do(targetStaging, TargetEffect{Do: TargetStage, Row: t.row, Deadline: t.deadline})
 	}
 }
 

@@ -27,9 +27,10 @@ type objectCell struct {
 	ref      ActorRef
 	context  ObjectContext
 
-	// Who has taken the row owns version and the writes of epoch; see rowLocks.
-	version store.Version
+	// Who has taken the row owns these, but for reads of version and epoch; see rowLocks.
+	version atomic.Uint64 // of the row
 	epoch   atomic.Uint64 // of the Store, in which the row was last written; 0: it is not Ready yet
+	rowSpot *objectCell   // the User Spot that an Actor's row names; nil: the Entry Spot
 
 	// group is the gate that the object shares with others; nil: it has its own. The
 	// claim's holder writes it.
@@ -49,8 +50,14 @@ type objectCell struct {
 	entrance *entrance    // of its queue; nil in tests of handlers
 	used     atomic.Int64 // clock.Mono; when it was opened, or its last turn ended
 
+	// tenure says whether the object is this node's to change: see there.
+	tenure atomic.Uint32
+
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]
+
+	// stuck is why an Actor does not go on; nil: it does.
+	stuck atomic.Pointer[stuck]
 
 	// Owned by the claim.
 	current mailbox.Consumer[message]
@@ -59,11 +66,19 @@ type objectCell struct {
 	closing bool // a Spot's OnClosing has begun
 }
 
+// What the object's row says of this node. The object's moves write it.
+const (
+	owned    uint32 = iota
+	arriving        // it may become this node's
+	leaving         // it is another's, or about to be; what comes for it is relayed
+)
+
 // newCell makes a cell whose messages go to held until it is released. The version is that
 // of its row; 0: the Store knows nothing of it.
 func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held *hold) *objectCell {
 	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
-	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0, version: version}
+	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0}
+	c.version.Store(uint64(version))
 	c.context.cell, held.cell = c, c
 	limits := n.queueLimits()
 	if g := n.gateOf(t); g != nil {
@@ -184,7 +199,8 @@ func controlMessage(f func(*turn)) message {
 	return message{sender: sender{kind: msgControl}, packet: noPacket, control: f, deadline: clock.Never}
 }
 
-var noPacket, stepPacket = new(packetType), new(packetType)
+// relayPacket is of the control message that brings a relayed one: see incoming.
+var noPacket, stepPacket, relayPacket = new(packetType), new(packetType), new(packetType)
 
 // step is ended for a step of a Spot's beginning or end, which runs while all else is held.
 func (c *objectCell) step(f func(*turn)) {
@@ -204,7 +220,8 @@ type hold struct {
 
 type heldMessage struct {
 	message
-	kept mailbox.Kept
+	kept   mailbox.Kept
+	copied bool // the original is at another node
 }
 
 // Begin implements mailbox.Consumer.
@@ -221,15 +238,19 @@ func (h *hold) Consume(claim *mailbox.Claim[message], m *message) {
 	if kept.Counts() {
 		h.counted++
 	}
-	h.held = append(h.held, heldMessage{m.take(), kept})
+	h.held = append(h.held, heldMessage{message: m.take(), kept: kept})
 }
 
 // unread puts what is held in front of what is queued.
 func (h *hold) unread(claim *mailbox.Claim[message]) {
-	for i := len(h.held) - 1; i >= 0; i-- {
-		claim.Unread(&h.held[i].message, h.held[i].kept)
-	}
+	unread(claim, h.held)
 	h.held, h.counted = nil, 0
+}
+
+func unread(claim *mailbox.Claim[message], held []heldMessage) {
+	for i := len(held) - 1; i >= 0; i-- {
+		claim.Unread(&held[i].message, held[i].kept)
+	}
 }
 
 // accept tells the senders of offers that an open Spot has them.
@@ -296,18 +317,24 @@ type ending struct {
 func (e *ending) Begin(claim *mailbox.Claim[message]) {
 	before := e.cell.current
 	e.cell.become(claim, &refusal{node: e.cell.node, err: e.err})
-	if h, ok := before.(*hold); ok {
+	if h, ok := before.(keeper); ok {
 		h.unread(claim)
 	}
 	if f := e.cell.calm.Swap(nil); f != nil {
 		(*f)(&turn{node: e.cell.node, refused: e.err})
 	}
-	e.cell.fenceTimers()
-	e.cell.bind(binding{})
-	if spot := e.cell.spot.Swap(nil); spot != nil {
+	e.cell.vacate()
+}
+
+// vacate ends what is of the object at this node. Under its claim.
+func (c *objectCell) vacate() {
+	c.gone.Store(true)
+	c.fenceTimers()
+	c.bind(binding{})
+	if spot := c.spot.Swap(nil); spot != nil {
 		spot.members.leave()
 	}
-	e.cell.instance = nil
+	c.instance = nil
 }
 
 // Consume implements mailbox.Consumer.

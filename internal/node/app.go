@@ -37,13 +37,37 @@ type ObjectType struct {
 	Timers  map[string]TimerHandler
 	packets map[string]*packetType
 
+	Policy Policy
+	// Capture and Restore are of PreserveState. The bytes that Capture returns are not
+	// changed afterwards, and nil without an error is a breach of its contract; those of
+	// Restore are valid during the call.
+	Capture func(instance any) ([]byte, error)
+	Restore func(instance any, state []byte) error
+
 	// Of Spots; nil ones do nothing. OnCreate is of User Spots.
 	Configure         func(c *Call, instance any) error
 	OnCreate          func(c *Call, instance any, request []byte) (Admission, error)
 	OnInitialize      func(c *Call, instance any) error
 	OnDisconnectActor func(c *Call, instance any, actor ActorRef) error
 	OnClosing         func(c *Call, instance any, reason ClosingReason) error
+
+	// Of Joins; see joincalls.go. OnActorJoin is of User Spots, which without one let
+	// everybody in; the next two are of User Spots and Entry Spots, the last is of Actors.
+	OnActorJoin     func(c *Call, instance any, ask JoinAsk) (Admission, error)
+	OnJoinedActor   func(c *Call, instance any, actor ActorRef) error
+	OnLeaveActor    func(c *Call, instance any, actor ActorRef) error
+	OnJoinCompleted func(c *Call, instance any, done JoinDone) error
 }
+
+// Policy says what of an object goes along when it moves to another node (PO-01).
+type Policy uint8
+
+// The policies.
+const (
+	Disable       Policy = iota + 1 // it does not move
+	Recreate                        // its factory makes it anew there
+	PreserveState                   // the same, and Restore gives it what Capture took
+)
 
 // packetType is what an object type does with the packets of a name.
 type packetType struct {
@@ -105,7 +129,8 @@ type EntrySpot struct {
 	Type *ObjectType
 }
 
-// Admission is the decision of OnCreateActor or OnCreate with its optional reply.
+// Admission is the decision of OnCreateActor, OnCreate or OnActorJoin with its optional
+// reply.
 type Admission struct {
 	Reject bool
 	Reply  []byte

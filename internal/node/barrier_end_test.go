@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
 )
@@ -35,7 +34,7 @@ func TestAJoinEndsOnce(t *testing.T) {
 func TestAJoinFailsAtItsDeadlineWhileItsBarrierStands(t *testing.T) {
 	w := newJoins(t)
 	a := w.actor("ada")
-	w.node.cfg.OnJoin = func(j *PendingJoin) { <-j.Done() } // whatever it does
+	w.node.cfg.OnJoin = func(j *PendingJoin) { <-j.decided } // whatever it does
 	j := w.registered(a, Join{Spot: "x", Timeout: 100 * time.Millisecond})
 	w.note(a, '1')
 	barrier(t, a)
@@ -47,10 +46,9 @@ func TestNobodyIsAskedAboutAJoinThatIsTooLate(t *testing.T) {
 	w := newJoins(t)
 	a := w.actor("ada")
 	for range 100 { // its barrier stands as the deadline passes, before that is noticed
-		j := &PendingJoin{
-			Deadline: clock.Now(), cell: a, phase: joinStanding, held: &hold{},
-			stands: make(chan struct{}), done: make(chan struct{}),
-		}
+		j := newPendingJoin(Join{}, a) // whose deadline is now
+		j.phase, j.held = joinStanding, &hold{}
+		w.node.joins.Add(1)
 		close(j.stands)
 		j.run()
 		w.ended(j, JoinFailed, errkind.DeadlineExceeded)
@@ -144,8 +142,8 @@ func TestAJoinOfAnActorThatIsBeingDestroyedAwaitsThat(t *testing.T) {
 			})
 			w.note(a, '1')
 			w.heldAll(0)
-			if want.timeout < time.Minute {
-				w.ended(j, JoinFailed, errkind.DeadlineExceeded)
+			if want.timeout < time.Minute { // and the Actor is told when it may be
+				await(t, "the deadline", j.decided)
 			}
 			w.none()
 			if want.kept {
@@ -161,6 +159,7 @@ func TestAJoinOfAnActorThatIsBeingDestroyedAwaitsThat(t *testing.T) {
 				w.ended(j, JoinFailed, errkind.NotFound)
 				w.is("")
 			case want.timeout < time.Minute:
+				w.ended(j, JoinFailed, errkind.DeadlineExceeded)
 				barrier(t, a)
 				w.is("1")
 			default:
@@ -201,17 +200,6 @@ func TestANodeThatStopsEndsItsJoins(t *testing.T) {
 		}
 	}
 	w.none()
-}
-
-func TestAJoinThatNobodyDecidesFails(t *testing.T) {
-	w := newJoins(t)
-	w.node.cfg.OnJoin = nil
-	a := w.actor("ada")
-	j := w.registered(a, toRoom7)
-	w.note(a, '1')
-	barrier(t, a)
-	w.ended(j, JoinFailed, errkind.NotConfigured)
-	w.is("1")
 }
 
 // A shutdown ends a Join that stands, so that its Actor can be ended in order.

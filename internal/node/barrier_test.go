@@ -129,7 +129,7 @@ func TestACallerWhoDoesNotTakeTheReplyCancelsNoJoin(t *testing.T) {
 }
 
 func accepted(j *PendingJoin) *PendingJoin {
-	j.end(JoinOutcome{Result: JoinAccepted})
+	j.Accept()
 	return j
 }
 

@@ -148,13 +148,21 @@ type sessionBinding struct {
 	cell *objectCell // if it is
 
 	again bool // it is asked for under the generation of one that is published
+
+	way *sessionWay // nil: the Actor has never moved while it was bound
 }
 
 // lost reports whether the way to the Actor is gone for good.
 func (b *sessionBinding) lost() bool { return b.link != nil && b.link.gone.Load() }
 
-// over reports whether nothing can come of the binding any more.
-func (b *sessionBinding) over() bool { return b.lost() || b.cell != nil && b.cell.gone.Load() }
+// over reports whether nothing can come of the binding any more. The Session's mu is held.
+func (b *sessionBinding) over() bool {
+	return !b.moves() && (b.lost() || b.cell != nil && b.cell.gone.Load())
+}
+
+// moves reports whether the Actor is moving, or its move is not over for the Session. The
+// Session's mu is held.
+func (b *sessionBinding) moves() bool { return b.way != nil && b.way.moving }
 
 // sessionRoutes is an immutable table of a Session's bindings.
 type sessionRoutes struct {
@@ -252,10 +260,10 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 			b.typ = string(r.payload)
 			r.owner.Free()
 			if r.err = s.publish(b); r.err != nil {
-				s.unbind(b)
+				b.unbind(s.id)
 			}
 		case r.err.Kind == errkind.DeadlineExceeded && !b.again:
-			s.unbind(b) // it may have been registered all the same
+			b.unbind(s.id) // it may have been registered all the same
 			fallthrough
 		default:
 			s.leave()
@@ -280,6 +288,9 @@ func (s *sessionConn) place(b *sessionBinding) *Error {
 		return errSessionClosed
 	}
 	bound := s.routes.Load().byActor
+	if known := bound[b.ref.ID]; known != nil && known.moves() {
+		return errBindingMoves
+	}
 	others := s.asked
 	for id, known := range bound {
 		if id != b.ref.ID && !known.over() {
@@ -331,15 +342,15 @@ func (s *sessionConn) publish(b *sessionBinding) *Error {
 	return nil
 }
 
-// unbind tells the Actor's owner that the binding is over.
-func (s *sessionConn) unbind(b *sessionBinding) {
+// unbind tells the Actor's owner that the binding of that Session is over.
+func (b *sessionBinding) unbind(session uint64) {
 	if b.cell != nil {
-		key := bindingKey{session: s.id, gen: b.gen}
+		key := bindingKey{session: session, gen: b.gen}
 		b.cell.ended(func(t *turn) { t.unregister(key) })
 		return
 	}
 	b.link.sendControl(&wire.Unbind{
-		ID: []byte(b.ref.ID), ObjGen: b.ref.ObjectGen, Session: s.id, BindingGen: b.gen, Reason: wire.UnbindClosed,
+		ID: []byte(b.ref.ID), ObjGen: b.ref.ObjectGen, Session: session, BindingGen: b.gen, Reason: wire.UnbindClosed,
 	})
 }
 
@@ -362,7 +373,7 @@ func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
 	case !b.stands():
 		return errNotBound.of(opPush, id)
 	case b.local != nil:
-		if err := b.local.pushFrom(b.local.routes.Load().byActor[id], b.key, name, codec, meta, payload); err != nil {
+		if err := b.local.pushFrom(id, b.key, name, codec, meta, payload); err != nil {
 			return err.of(opPush, id)
 		}
 		return nil
@@ -387,17 +398,21 @@ func (l *linkConn) push(p *wire.Push) {
 		l.node.counters.pushesRefused.Add(1)
 		return
 	}
-	b := s.routes.Load().byActor[string(p.ID)]
 	key := bindingKey{link: l, session: p.Session, gen: p.BindingGen}
-	if err := s.pushFrom(b, key, string(p.Name), p.Codec, p.Metadata, p.Payload); err != nil {
+	if err := s.pushFrom(string(p.ID), key, string(p.Name), p.Codec, p.Metadata, p.Payload); err != nil {
 		l.node.counters.pushesRefused.Add(1)
 	}
 }
 
-// pushFrom judges a push by the published binding alone and sends it.
-func (s *sessionConn) pushFrom(b *sessionBinding, key bindingKey, name string, codec uint8, meta, payload []byte) *Error {
-	if b == nil || b.gen != key.gen || b.link != key.link {
-		return errBindingStale
+// pushFrom judges a push by the published binding alone and sends it. While a bound Actor
+// moves, two nodes may push for it, one after the other. An owner's pushes come one by one,
+// and in order with what it says of its move, so what this sees of that is true for it.
+func (s *sessionConn) pushFrom(id string, key bindingKey, name string, codec uint8, meta, payload []byte) *Error {
+	if s.moving.Load() == 0 {
+		if b := s.routes.Load().byActor[id]; b != nil && b.gen == key.gen && b.link == key.link {
+			return s.send(name, codec, meta, payload)
+		}
 	}
-	return s.send(name, codec, meta, payload)
+	p := pushPacket(name, codec, meta, payload)
+	return s.pushMoving(id, key, &p)
 }

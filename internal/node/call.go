@@ -168,7 +168,13 @@ func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 // handle runs the packet's handler.
 func (a *objectCell) handle(c *Call, m *message) (r Reply, _ *Error) {
 	var err error
-	switch p := m.packet; {
+	p := m.packet
+	if p.send == nil && p.request == nil { // it may have come before the Actor's type was known
+		if known := a.typ.packets[p.name]; known != nil {
+			p = known
+		}
+	}
+	switch {
 	case m.asks() && p.request != nil:
 		r, err = p.request(c, a.instance, m.body())
 	case m.asks():

@@ -95,7 +95,7 @@ func (n *Node) closeHere(ctx context.Context, k spotClose) (bool, *Error) {
 	if !cell.takeRow(ctx) {
 		return false, fromContext(ctx, opClose, k.ref.ID)
 	}
-	moved, gone := cell.version != k.version, cell.gone.Load()
+	moved, gone := store.Version(cell.version.Load()) != k.version, cell.gone.Load()
 	cell.leaveRow()
 	switch {
 	case gone:

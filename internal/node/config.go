@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
@@ -41,6 +43,16 @@ type Config struct {
 	// one message that asked.
 	RouteCacheMaxAge time.Duration
 
+	// Of moves. MessageFollowDuration is how long an object's old owner relays to the new one;
+	// < 0: not at all.
+	MessageFollowDuration        time.Duration
+	RelocationCutoverWaitTimeout time.Duration
+	MoveChunkBytes               int   // of the payloads that come here, encoded
+	MoveLinkBytes                int64 // that one link may have in flight; < 0: no bound
+	MoveNodeBytes                int64 // that all links may have in flight; ≤ 0: no bound
+	MovesMax                     int   // that leave at once; further ones wait and go on working
+	MoveCompression              chunker.Compression
+
 	Weight    int
 	MaxActors int
 	MaxSpots  int
@@ -61,6 +73,10 @@ type Config struct {
 	RequestTimeout time.Duration
 	CreateTimeout  time.Duration
 
+	// SessionRelocationSealTimeout is how long a Session waits for the end of a bound
+	// Actor's move; 0: 3 s.
+	SessionRelocationSealTimeout time.Duration
+
 	Logger zerolog.Logger
 
 	// TimerClock, if set, is the timers' clock: for tests.
@@ -70,7 +86,7 @@ type Config struct {
 	OnTurn func(TurnInfo)
 
 	// OnJoin, if set, is told of each Join whose barrier stands, on the Join's own task, and
-	// ends it then or later: for tests. Without it Joins end with NotConfigured.
+	// decides it then or later in place of the node: for tests.
 	OnJoin func(*PendingJoin)
 
 	// Attach gives the public package's view of the node, before anything runs.
@@ -89,6 +105,7 @@ type SessionListener struct {
 
 const (
 	weightMax       = 10_000
+	sealTimeout     = 3 * time.Second
 	ridPrefixMax    = 20 // so that "<prefix>-entry-<uuid>" is a name of 64 bytes or less
 	sessionFrameMax = 64 << 10
 	sessionIdle     = session.DefaultIdle
@@ -131,11 +148,18 @@ func (c Config) withDefaults() Config {
 	set(&c.SendTimeout, time.Second)
 	set(&c.RequestTimeout, 30*time.Second)
 	set(&c.CreateTimeout, 5*time.Second)
+	set(&c.SessionRelocationSealTimeout, sealTimeout)
 	c.Lease.Hold = c.RecoveryHold
 	c.Lease = c.Lease.WithDefaults()
 	c.RecoveryHold = c.Lease.Hold
 	set(&c.StoreFailureGrace, 30*time.Second)
 	set(&c.RouteCacheMaxAge, routeAge)
+	set(&c.MessageFollowDuration, followTime)
+	set(&c.RelocationCutoverWaitTimeout, cutoverWait)
+	c.MessageFollowDuration = max(c.MessageFollowDuration, 0)
+	c.MoveChunkBytes = cmp.Or(c.MoveChunkBytes, chunker.ChunkBytes)
+	c.MoveLinkBytes = max(cmp.Or(c.MoveLinkBytes, chunker.LinkBytes), 0)
+	c.MovesMax = cmp.Or(c.MovesMax, movesMax)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
 		l := &c.Sessions[i]
@@ -153,6 +177,12 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	return c
+}
+
+// boundMoveTime is how long after the seal of its Session's binding the state of an Actor
+// may take to the target: what comes then must not outlast the seal.
+func (c *Config) boundMoveTime() time.Duration {
+	return c.SessionRelocationSealTimeout - c.RelocationCutoverWaitTimeout - sealSlack
 }
 
 // check looks at everything that can be wrong before a socket is opened, and
@@ -201,6 +231,18 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "InstanceSpotIdleTimeout must not be negative; 0 is never")
 	case c.SendTimeout < 0 || c.RequestTimeout < 0 || c.CreateTimeout < 0 || c.StoreFailureGrace < 0:
 		return bad(invalid, "timeouts must not be negative")
+	case c.RelocationCutoverWaitTimeout <= 0:
+		return bad(invalid, "RelocationCutoverWaitTimeout must be more than 0")
+	case c.MessageFollowDuration > 0 && c.RouteCacheMaxAge > 0 && c.RouteCacheMaxAge+followSlack > c.MessageFollowDuration:
+		return bad(invalid, "MessageFollowDuration %v is less than RouteCacheMaxAge %v and %v: old routes would outlive it", c.MessageFollowDuration, c.RouteCacheMaxAge, followSlack)
+	case c.MoveChunkBytes < chunker.ChunkMin || c.MoveChunkBytes > chunker.ChunkMax:
+		return bad(invalid, "RelocationChunkBytes %d is not in %d to %d", c.MoveChunkBytes, chunker.ChunkMin, chunker.ChunkMax)
+	case c.MovesMax < 0:
+		return bad(invalid, "MaxMoves must not be negative")
+	case c.MoveCompression > chunker.Zstd:
+		return bad(invalid, "unknown compression %d", c.MoveCompression)
+	case c.boundMoveTime() <= 0:
+		return bad(invalid, "SessionRelocationSealTimeout %v leaves a move no time: it must be more than %v, for the cutover, and %v", c.SessionRelocationSealTimeout, c.RelocationCutoverWaitTimeout, sealSlack)
 	}
 	if err := c.Lease.Validate(); err != nil {
 		return bad(invalid, "%v", err)

@@ -164,8 +164,7 @@ func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.Targe
 		happened.Change, happened.Err = n.tryFinish(&e.Finish)
 	case creation.TargetConfirm:
 		happened.Is = creation.TargetConfirmed
-		c.cell.version = e.Row.Version
-		c.cell.epoch.Store(uint64(e.Row.Epoch))
+		c.cell.written(&e.Row)
 		if err := n.confirm(c.cell); err != nil {
 			happened.Failure = failureOf(err)
 		}
@@ -180,10 +179,15 @@ func (c *creationRun) perform(e *creation.TargetEffect) (happened creation.Targe
 // tryFinish makes one try to tell the Store how a creation ended, unless the lease is in
 // doubt. That rows are to be written again is no reason against it, as these wait for it.
 func (n *Node) tryFinish(f *store.Finish) (store.Change, error) {
+	return n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, *f) })
+}
+
+// whileLeased makes one try of a Store change, unless the lease is in doubt.
+func (n *Node) whileLeased(try func(context.Context) (store.Change, error)) (store.Change, error) {
 	if clock.Now().Reached(clock.Mono(n.leased.Load())) {
 		return store.Change{}, store.ErrUnavailable
 	}
-	return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Finish(ctx, *f) })
+	return n.attempt(try)
 }
 
 // end opens the object, or drops it.
@@ -287,8 +291,8 @@ func (n *Node) decide(ctx context.Context, cell *objectCell, request []byte) cre
 	return staged
 }
 
-// confirm is for a created cell whose row is taken: it returns once the row is written in
-// the epoch that this node knows. An answer of an earlier one may come from a primary that
+// confirm is for a cell whose row is taken and was created or changed: it returns once the
+// row is written in the epoch that this node knows. An answer of an earlier one may come from a primary that
 // is over, whose changes are lost, and the round that would write the row again may have
 // ended before the cell was in the table. A round that begins later finds it there.
 func (n *Node) confirm(c *objectCell) *Error {
@@ -301,26 +305,13 @@ func (n *Node) confirm(c *objectCell) *Error {
 		case rowIsWritten:
 			return nil
 		case rowIsOver:
-			return fail(errkind.Unavailable, opCreate, c.ref.ID, "it was created in a past of the Store that is lost, and its row cannot be written again")
+			return fail(errkind.Unavailable, opCreate, c.ref.ID, "what the Store said of it was in a past that is lost, and its row cannot be written again")
 		case rowInDoubt, epochIsOver: // a renewal tells of the next one
 		}
 		if !pause(n.life, wait) {
 			return errStopping
 		}
 	}
-}
-
-// fence names a row of this process: of a Spot, or of an Actor in its Entry Spot.
-func (n *Node) fence(kind store.Kind, id string, gen store.ObjectGen, v store.Version) store.Fence {
-	return store.Fence{ID: id, ObjectGen: gen, Version: v, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), SpotID: n.entryOf(kind)}
-}
-
-// entryOf returns the Entry Spot, for what has a Spot that it is in.
-func (n *Node) entryOf(kind store.Kind) string {
-	if kind == store.Actor {
-		return n.entryID
-	}
-	return ""
 }
 
 // attempt makes one try of a Store change, bounded on its own.

@@ -170,8 +170,8 @@ func TestAnAnswerOfAnEarlierEpochOpensNoActor(t *testing.T) {
 			continue
 		}
 		answer <- store.Applied
-		if err := await(t, "the end", ended); err != nil || c.version != 7 || c.behind(3) {
-			t.Errorf("%v, version %d, behind %v", err, c.version, c.behind(3))
+		if err := await(t, "the end", ended); err != nil || c.version.Load() != 7 || c.behind(3) {
+			t.Errorf("%v, version %d, behind %v", err, c.version.Load(), c.behind(3))
 		}
 		barrier(t, c)
 		if len(j.all) != 1 {

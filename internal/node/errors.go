@@ -148,6 +148,18 @@ func (e *Error) clientText() string {
 	return clientTexts[e.Kind]
 }
 
+// onWire is what another node is told beside the kind.
+func (e *Error) onWire() string {
+	switch {
+	case e.Err == nil:
+		return e.Text
+	case e.Text == "":
+		return e.Err.Error()
+	default:
+		return e.Text + ": " + e.Err.Error()
+	}
+}
+
 // clip bounds what user data may put into one log field.
 func clip(s string) string {
 	const most = 256

@@ -21,6 +21,9 @@ var (
 	errNotFoundHere   = &Error{Kind: errkind.Unavailable, Text: "the Store names this node as its owner, and it is not here"}
 	errTurnEnded      = &Error{Kind: errkind.InternalFailure, Text: "the handler ended its goroutine"}
 	errBindingStale   = &Error{Kind: errkind.InvalidOperation, Text: "the session's binding to this actor is over"}
+	errBindingOver    = &Error{Kind: errkind.NotFound, Text: "the session's binding to this actor is over"}
+	errBindingLost    = &Error{Kind: errkind.Unavailable, Text: "the link to its node was lost; bind the actor again"}
+	errBindingMoves   = &Error{Kind: errkind.Unavailable, Text: "the actor is moving to another node"}
 	errBindingsFull   = &Error{Kind: errkind.CapacityExceeded, Text: "the session is bound to as many actors as it may be"}
 	errCreationRuns   = &Error{Kind: errkind.Unavailable, Text: "the same creation is already running"}
 	errNotBound       = &Error{Kind: errkind.InvalidOperation, Text: "no session is bound to this actor"}

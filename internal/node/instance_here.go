@@ -139,7 +139,8 @@ func (n *Node) newDawn(t *ObjectType, id string, box *mailbox.Mailbox[message], 
 // incarnation makes the cell of a row that is reserved. It has the dawn's queue, and a gate
 // of its own that the queue joins when the Spot opens.
 func (n *Node) incarnation(dawn *objectCell, row *store.Authority, held *hold) *objectCell {
-	c := n.withQueue(&objectCell{typ: dawn.typ, ref: refOf(row), stored: true, version: row.Version, entrance: dawn.entrance}, dawn.box, held)
+	c := n.withQueue(&objectCell{typ: dawn.typ, ref: refOf(row), stored: true, entrance: dawn.entrance}, dawn.box, held)
+	c.version.Store(uint64(row.Version))
 	c.group.Store(n.gateOf(c.typ))
 	return c
 }
@@ -304,12 +305,11 @@ func (a *activation) do(e *creation.ActivationEffect) (ev creation.ActivationEve
 		})
 	case creation.ActivationConfirm:
 		ev.Is, ev.Row = creation.ActivationConfirmed, e.Row
-		a.cell.version = e.Row.Version
-		a.cell.epoch.Store(uint64(e.Row.Epoch))
+		a.cell.written(&e.Row)
 		if err := n.confirm(a.cell); err != nil {
 			ev.Failure = failureOf(err)
 		}
-		ev.Row.Version, ev.Row.Epoch = a.cell.version, store.Epoch(a.cell.epoch.Load())
+		ev.Row.Version, ev.Row.Epoch = store.Version(a.cell.version.Load()), store.Epoch(a.cell.epoch.Load())
 	case creation.ActivationOpen, creation.ActivationEnd: // see run
 	}
 	return ev

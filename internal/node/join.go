@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
@@ -21,7 +20,6 @@ var (
 	errJoinPending     = &Error{Kind: errkind.Unavailable, Text: "another change of the actor's membership is pending"}
 	errJoinFirst       = &Error{Kind: errkind.InvalidOperation, Text: "this handler has registered a join of the actor, which waits for the handler's end; ask in another turn"}
 	errJoinDeadline    = &Error{Kind: errkind.DeadlineExceeded, Text: "the join was not decided by its deadline"}
-	errNoJoins         = &Error{Kind: errkind.NotConfigured, Text: "nothing of this node decides joins"}
 )
 
 // Join says which Actor goes to which Spot.
@@ -145,10 +143,7 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 		to.Timeout = joinTimeout
 	}
 	to.Actor, to.Request = actor.ref.ID, bytes.Clone(to.Request)
-	j := &PendingJoin{
-		Join: to, Op: newOpID(), Deadline: clock.Now().Add(to.Timeout),
-		cell: actor, stands: make(chan struct{}), done: make(chan struct{}),
-	}
+	j := newPendingJoin(to, actor)
 	if !actor.joining.CompareAndSwap(nil, j) {
 		return nil, errJoinPending
 	}

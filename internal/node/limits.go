@@ -31,6 +31,26 @@ const (
 	joinTimeout    = 5 * time.Second
 	joinTimeoutMin = time.Millisecond
 	joinTimeoutMax = (1<<31 - 1) * time.Millisecond
+	// insistMin is how long a callback of a Join that has ended is tried at least, if the
+	// deadline is near or over.
+	insistMin = time.Second
+
+	// followTime is MessageFollowDuration if nothing is configured.
+	followTime = 30 * time.Second
+	// followSlack is how much longer than routes it is at least: messages are on their way.
+	followSlack = 5 * time.Second
+	// moveValidity is how long a target may go on with the commit after it said that it is
+	// ready, and preparedMin how long it keeps a preparation at least.
+	moveValidity = 60 * time.Second
+	preparedMin  = 5 * time.Second
+	// relayedFor is how long a target knows a move that came: its source may not have
+	// learnt of the commit before the validity's end, and relays for its follow time then.
+	relayedFor = moveValidity + 2*followTime
+	// movesMax bounds the moves that leave at once, if nothing is configured, and
+	// restoresMax what is restored at once: each has an object's state in memory.
+	movesMax        = 64
+	movesWaitingMax = 8192
+	restoresMax     = 64
 
 	// linkCreditBytes is what a node may have sent to another and not yet
 	// consumed there. It must hold the largest record.
@@ -54,6 +74,15 @@ const (
 	// waiting for its session's handler.
 	sessionQueueMessages = 256
 	sessionQueueBytes    = 256 << 10
+	// sealedPackets bounds the packets of one client that wait while an Actor moves, to
+	// which sessionQueueBytes applies too; keptShows what the Actor sends it meanwhile from
+	// its new node, beside the size of the client's out queue.
+	sealedPackets = 1024
+	keptShows     = 1024
+	// cutoverWait is how long a move's target waits for the source's last word. What it
+	// and a bound Session's owner do behind it gets sealSlack.
+	cutoverWait = time.Second
+	sealSlack   = 500 * time.Millisecond
 	// bindingsMax bounds the Actors that one Session may be bound to.
 	bindingsMax = 1024
 
@@ -69,9 +98,9 @@ const (
 	settleWaitMax = 500 * time.Millisecond
 	// closingsMax bounds the Spots whose OnClosing a node that stops waits for at once.
 	closingsMax = 1024
-	// deletesMax bounds the Store calls that remove Actors at once, when a node is
-	// shut down.
-	deletesMax = 64
+	// changesMax bounds the Store calls that remove Actors or change their Spots at once, as
+	// when a node is shut down.
+	changesMax = 64
 	// destroysMax bounds the Destroys that peers have asked for and that wait for
 	// their Actor's turn or the Store.
 	destroysMax = 8192

@@ -8,11 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/invariant"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
 )
@@ -39,13 +41,16 @@ type linkConn struct {
 	live     *link.Liveness
 	effects  []link.Effect
 	liveness []link.LiveEffect
-	bye      string // the peer's goodbye
+	bye      string  // the peer's goodbye
+	placing  placing // the chunk that is being read
 
 	// Set when the peer proved itself, before the link is in the table.
-	peer    link.Peer
-	gate    *link.CreditGate   // to send
-	returns *link.CreditReturn // received
-	pending *pendingTable
+	peer     link.Peer
+	gate     *link.CreditGate   // to send
+	returns  *link.CreditReturn // received
+	pending  *pendingTable
+	pacer    *chunker.Pacer[*stream] // Node.streams guards it and paceOver
+	paceOver bool
 }
 
 // linkHandler makes connections to links. One value serves the listener; each
@@ -94,6 +99,9 @@ func (h *linkHandler) OnTimer(c *engine.Conn, now clock.Mono) {
 func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	l := c.Data().(*linkConn)
 	l.gone.Store(true)
+	if p := l.placing; p.move != nil {
+		p.move.placed(nil, &p)
+	}
 	l.unbindAll()
 	if h.dial != nil {
 		h.dial.busy.Store(false)
@@ -102,7 +110,9 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	if l.pending != nil {
 		h.node.links.remove(l)
 		l.gate.Close()
+		h.node.streams.lost(l)
 		l.pending.fail(errLinkLost)
+		l.node.moving.lost(l)
 	}
 	if l.shake != nil {
 		h.node.counters.linksRefused.Add(1)
@@ -147,6 +157,7 @@ func (l *linkConn) judge(peer link.Peer) {
 	l.gate = link.NewCreditGate(int(peer.Window), sendersWaitingMax)
 	l.returns = link.NewCreditReturn(linkCreditBytes)
 	l.pending = newPendingTable()
+	l.node.streams.open(l)
 	verdict, replaced := l.node.links.judge(l, peer)
 	if replaced != nil {
 		replaced.goodbye(wire.GoodbyeReplaced, engine.CloseReason{Code: engine.Replaced, Text: "a newer link to the same node"})
@@ -166,6 +177,7 @@ func (l *linkConn) admitted(peer link.Peer) {
 		l.dial.up.Store(true)
 	}
 	l.node.links.publish(l)
+	l.node.linked(l)
 	l.node.mesh.meet()
 	l.node.log.Info().Str("peer", peer.RID).Bool("dialled", l.conn.Dialled()).Msg("link ready")
 }
@@ -197,10 +209,18 @@ func (l *linkConn) goodbye(reason wire.GoodbyeReason, why engine.CloseReason) {
 
 // sendControl sends a record that never waits for credit. If the connection is
 // closed, OnClose tells whoever waits.
-func (l *linkConn) sendControl(r wire.Record) {
-	b := buf.Get(r.Size())
-	r.AppendTo(b.Bytes()[:0])
-	_ = l.conn.SendControl(b)
+func (l *linkConn) sendControl(r wire.Record) { _ = l.conn.SendControl(encoded(r)) }
+
+// sendRecord sends a record that waits for credit if its command does.
+func (l *linkConn) sendRecord(ctx context.Context, r wire.Record) *Error {
+	b := encoded(r)
+	cmd, _, _, err := wire.Header(b.Bytes())
+	invariant.Check(err == nil, "encoded a record without a head: %v", err)
+	if info, _ := cmd.Info(); info.Credited {
+		return l.send(ctx, b)
+	}
+	_ = l.conn.SendControl(b) // a closed connection tells itself by OnClose
+	return nil
 }
 
 // sendReply answers a request. Replies need no credit; if the peer takes them so
@@ -209,20 +229,28 @@ func (l *linkConn) sendReply(corr uint64, codec uint8, payload []byte) {
 	r := wire.Reply{Correlation: corr, Codec: codec, Payload: payload}
 	b := buf.Get(r.Size())
 	r.AppendTo(b.Bytes()[:0])
-	if errors.Is(l.conn.Send(b), engine.ErrFull) {
+	if !l.sendAnswer(b) {
 		l.sendError(corr, errRepliesFull)
 	}
 }
 
+// sendAnswer sends a record with a reply, whose buffer it takes. It is false if the out
+// queue is full.
+func (l *linkConn) sendAnswer(record *buf.Buf) bool {
+	return !errors.Is(l.conn.Send(record), engine.ErrFull)
+}
+
+// encoded returns a record in a buffer of its own.
+func encoded(r wire.Record) *buf.Buf {
+	b := buf.Get(r.Size())
+	r.AppendTo(b.Bytes()[:0])
+	return b
+}
+
 func (l *linkConn) sendError(corr uint64, err *Error) {
-	text := err.Text
-	switch {
-	case err.Err != nil && text == "":
-		text = err.Err.Error()
-	case err.Err != nil:
-		text += ": " + err.Err.Error()
-	}
-	l.sendControl(&wire.ErrorReply{Correlation: corr, Kind: uint8(err.Kind), Text: []byte(text), Stale: err.stale, Application: err.application})
+	l.sendControl(&wire.ErrorReply{
+		Correlation: corr, Kind: uint8(err.Kind), Text: []byte(err.onWire()), Stale: err.stale, Application: err.application,
+	})
 }
 
 // consumed gives the credit of a record back that this node worked off.

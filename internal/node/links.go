@@ -93,6 +93,13 @@ func (l *links) judge(c *linkConn, peer link.Peer) (verdict link.Event, replaced
 	return verdict, replaced
 }
 
+// superseded reports whether a later process of the node is known.
+func (l *links) superseded(p process) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.newest[p.rid] > p.lifecycle
+}
+
 // publish makes c the link that messages to its peer take.
 func (l *links) publish(c *linkConn) {
 	l.mu.Lock()

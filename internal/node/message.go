@@ -69,7 +69,7 @@ func (m *message) fill(p *packetType, s sender, o *Outgoing, deadline clock.Mono
 		copy(b[n:], o.Payload)
 		m.meta, m.payload = b[:n:n], b[n:]
 	}
-	if m.fromSession() {
+	if a != nil && m.fromSession() {
 		m.session = a.session
 	}
 }
@@ -159,11 +159,17 @@ type arrival struct {
 type sender struct {
 	kind                    messageKind
 	codec, metaLen, dataLen uint8
-	paid                    uint32    // bytes of the link's credit
+	paid                    uint32    // bytes of the link's credit; above hopsShift the hops
 	link                    *linkConn // nil: this node
 	to                      *waiter   // of a request of a goroutine of this node
 	corr                    uint64    // of requests
 }
+
+// hopsShift leaves 28 bits for the credit of a record, which has 23 at most, and 4 for
+// how often the message was carried from one node to another.
+const hopsShift = 28
+
+func (s *sender) hops() uint8 { return uint8(s.paid >> hopsShift) }
 
 // asks reports whether the sender waits for an answer.
 func (s *sender) asks() bool {
@@ -189,7 +195,11 @@ func (s *sender) refuse(n *Node, err *Error) {
 
 // reply sends the reply, whose bytes it copies.
 func (s *sender) reply(n *Node, codec uint8, payload []byte) {
-	if s.link != nil {
+	switch {
+	case s.to != nil && s.to.away != nil:
+		s.to.away.reply(n, codec, payload)
+		return
+	case s.link != nil:
 		s.link.sendReply(s.corr, codec, payload)
 		return
 	}
@@ -208,17 +218,20 @@ func (s *sender) complete(n *Node, r result) {
 
 // fail ends the request with err.
 func (s *sender) fail(n *Node, err *Error) {
-	if s.link != nil {
+	switch {
+	case s.to != nil && s.to.away != nil:
+		s.to.away.fail(n, err)
+	case s.link != nil:
 		s.link.sendError(s.corr, err)
-		return
+	default:
+		s.complete(n, result{err: err})
 	}
-	s.complete(n, result{err: err})
 }
 
 // giveBack returns the credit that the message took.
 func (s *sender) giveBack() {
-	if s.paid != 0 {
-		s.link.consumed(int(s.paid))
+	if credit := s.paid & (1<<hopsShift - 1); credit != 0 {
+		s.link.consumed(int(credit))
 	}
 }
 

@@ -73,8 +73,12 @@ type Node struct {
 	mesh       *mesh
 	local      *pendingTable
 	creations  *limiter
+	movesOut   *limiter
+	movesIn    *limiter
+	moves      moves
+	streams    streams
 	running    runningOps
-	deletes    chan struct{} // one place for each Store call that removes an Actor
+	changes    chan struct{} // one place for each Store call that removes an Actor or changes its Spot
 	destroys   *limiter      // asked for by peers; most of their time they wait for a turn
 	rows       rowLocks
 	tasks      tasks
@@ -82,9 +86,11 @@ type Node struct {
 	counters   counters
 	sessionIDs atomic.Uint64
 	bindings   atomic.Uint64 // generations of this lifecycle
+	moving     movingWays
 	operations atomic.Uint64 // numbers of this lifecycle
 
 	stopping    atomic.Bool
+	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
 	late        late         // those whose turn came while the node may not act
 	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over
@@ -113,12 +119,15 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
 		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
+		movesOut: newLimiter(cfg.MovesMax, movesWaitingMax), movesIn: newLimiter(restoresMax, movesWaitingMax), moves: newMoves(),
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
-		deletes: make(chan struct{}, deletesMax), reasserted: make(chan uint64, 1), endRound: func() {},
+		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
 		choosers: choosers{byType: map[typeKey]*chooser{}}, done: make(chan struct{}),
 	}
 	n.routes, n.mesh = newRoutes(n), newMesh(n)
+	n.streams.link = cfg.MoveLinkBytes
+	n.streams.budget.SetLimit(cfg.MoveNodeBytes)
 	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
 	n.life, n.kill = context.WithCancel(context.Background())
 	if cfg.Attach != nil {
@@ -235,6 +244,9 @@ func (n *Node) openSessions() error {
 			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax,
 			times: session.LivenessTimes{Idle: l.IdleTimeout},
 		}
+		port.moves = session.RouteLimits{
+			Packets: sealedPackets, Bytes: int(port.queueBytes()), Shows: keptShows, ShowBytes: engine.DefaultOutMax, Seal: n.cfg.SessionRelocationSealTimeout,
+		}
 		opened, err := n.engine.Listen(engine.Listen{
 			Addr: l.Addr, MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP,
 			Protocol: &engine.Protocol{
@@ -281,12 +293,14 @@ func (n *Node) sweep() {
 			now := clock.Now()
 			n.swept.Store(int64(now))
 			n.local.sweep(now)
+			n.moving.sweep(now)
 			if n.mayAct(now) {
 				n.late.run()
 			}
 			for _, l := range n.links.all() {
 				l.pending.sweep(now)
 			}
+			n.sweepMoves(now)
 			if round%routeSweepRounds == 0 {
 				n.routes.sweep(now)
 			}

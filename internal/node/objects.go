@@ -95,10 +95,14 @@ func (n *Node) destroy(ctx context.Context, ref ActorRef) (bool, *Error) {
 	return n.endIncarnation(ctx, opDestroy, Target{ID: ref.ID}, ref, func(now *route) (bool, *Error) {
 		op := newOpID()
 		if n.isHere(&now.ref) {
-			return n.destroyHere(ctx, now.ref, op)
+			return n.destroyHere(ctx, ref, op)
+		}
+		sent := now.ref
+		if exact(&ref) { // which its owner may ask for
+			sent = ref
 		}
 		return n.endThere(ctx, opDestroy, &now.ref, func(corr uint64) wire.Record {
-			return &wire.ActorDestroy{Correlation: corr, Ref: wireRef(now.ref), Op: op}
+			return &wire.ActorDestroy{Correlation: corr, Ref: wireRef(sent), Op: op}
 		})
 	})
 }
@@ -178,6 +182,12 @@ func (n *Node) destroyHere(ctx context.Context, ref ActorRef, op store.OpID) (bo
 		return false, errKind(opDestroy, ref.ID, cell.typ.Kind)
 	case cell.ref.ObjectGen != ref.ObjectGen:
 		return false, errIncarnation(opDestroy, ref.ID, ref.ObjectGen, cell.ref.ObjectGen)
+	case cell.stuck.Load() == nil:
+	case cell.ref != ref:
+		return false, errStuckRef.of(opDestroy, ref.ID)
+	default:
+		end := n.freeStuck(cell, op)
+		return end.destroyed, end.err
 	}
 	return cell.endInTurn(ctx, opDestroy, func(t *turn, ended func(destroyEnd)) { n.destroyInTurn(t, op, ended) })
 }
@@ -242,7 +252,10 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 	if cell.gone.Load() { // the row turned out to be another's meanwhile
 		return destroyEnd{}
 	}
-	kept, _, err := n.deleteRow(cell, op)
+	kept, err := true, n.leaveSpot(cell)
+	if err == nil {
+		kept, _, err = n.deleteRow(cell, op)
+	}
 	switch {
 	case kept:
 		cell.box.Seal(&release{cell: cell, from: held, next: cell})
@@ -254,6 +267,23 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 	return destroyEnd{err == nil, err}
 }
 
+// leaveSpot is for the holder of takeRow who ends the object. A member of a User Spot has to
+// leave it before, unless its node stops: then its row does, without a callback.
+func (n *Node) leaveSpot(cell *objectCell) *Error {
+	for wait := createWaitMin; cell.rowSpot != nil; wait = min(2*wait, settleWaitMax) {
+		if !n.stopping.Load() {
+			return errMember.of(opDestroy, cell.ref.ID)
+		}
+		again, err := n.tryChange(cell, nil, newOpID())
+		if err != nil && !(again && pause(n.life, wait)) {
+			return err
+		}
+	}
+	return nil
+}
+
+var errMember = &Error{Kind: errkind.InvalidOperation, Text: "the actor is in a user spot; it must leave it before, by JoinEntrySpot"}
+
 // deleteRow removes the row under the object's own fence, for the holder of takeRow.
 // kept says that the row is certainly still there and this process's, and why, if the Store
 // said so. Once an answer was lost, it goes on asking until it has one: an object that may
@@ -263,10 +293,10 @@ func (n *Node) deleteRow(cell *objectCell, op store.OpID) (kept bool, why store.
 	if cell.typ.Kind != store.Actor {
 		what = opClose
 	}
-	fence := n.fence(cell.typ.Kind, id, store.ObjectGen(cell.ref.ObjectGen), cell.version)
+	fence := cell.fence()
 	change, doubt, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
-		n.deletes <- struct{}{} // each holder leaves within storeCallMax
-		defer func() { <-n.deletes }()
+		n.changes <- struct{}{} // each holder leaves within storeCallMax
+		defer func() { <-n.changes }()
 		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Delete(ctx, fence, op) })
 	})
 	switch {
@@ -329,7 +359,7 @@ func (n *Node) removeOrphan(ctx context.Context, what string, kind store.Kind, r
 	if _, ok := n.actors.Load(ref.ID); ok { // it came while the row was read
 		return here()
 	}
-	change, err := n.store.Delete(ctx, store.FenceOf(&row), op)
+	change, err := n.deleteOrphan(ctx, &row, op)
 	switch {
 	case err != nil:
 		return false, n.storeFailure(ctx, err, ref.ID).of(what, ref.ID)
@@ -338,4 +368,15 @@ func (n *Node) removeOrphan(ctx context.Context, what string, kind store.Kind, r
 	}
 	n.routes.drop(ref.ID)
 	return true, nil
+}
+
+// deleteOrphan removes a row of this process that has no object, wherever it says that one
+// is a member.
+func (n *Node) deleteOrphan(ctx context.Context, row *store.Authority, op store.OpID) (store.Change, error) {
+	if !row.InUserSpot {
+		return n.store.Delete(ctx, store.FenceOf(row), op)
+	}
+	f := store.FreeOf(row, op)
+	f.By = n.lease
+	return n.store.Free(ctx, f)
 }

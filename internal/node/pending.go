@@ -17,6 +17,7 @@ type result struct {
 	payload []byte
 	owner   *buf.Buf
 	err     *Error
+	from    *linkConn // by which it came; nil: this node's own
 }
 
 // completer takes the result of a request, exactly once. It may run on an event
@@ -44,13 +45,22 @@ type pendingTable struct {
 	}
 }
 
+// tables counts the tables of this process. A table gives out 2^40 correlations, a process
+// has 2^24 tables: both are more than it lives for.
+var tables atomic.Uint64
+
+const correlationBits = 40
+
 type timed struct {
 	to       completer
 	deadline clock.Mono
 }
 
+// newPendingTable returns a table whose correlations no other table of the process gives
+// out: a reply that comes by another link than its request went completes no other one.
 func newPendingTable() *pendingTable {
 	t := &pendingTable{failed: make(chan struct{})}
+	t.next.Store(tables.Add(1) << correlationBits)
 	for i := range t.shards {
 		t.shards[i].waiting, t.shards[i].timed = map[uint64]completer{}, map[uint64]timed{}
 	}
@@ -160,6 +170,10 @@ type waiter struct {
 	timer *time.Timer
 	armed clock.Mono    // when timer fires; it stays armed from one request to the next
 	round atomic.Uint64 // odd while a request within the node is under way
+
+	// away is set in place of all else for a request that was carried here: who waits for
+	// it is reached by it.
+	away *wayBack
 }
 
 var waiters = sync.Pool{New: func() any {

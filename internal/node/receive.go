@@ -33,6 +33,9 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		}
 		paid = uint32(len(record))
 	}
+	if handled, err := l.moveRecord(cmd, flags, body, owner, paid); handled {
+		return err
+	}
 	switch cmd {
 	case wire.CmdActorSend:
 		m, err := wire.DecodeActorSend(flags, body)
@@ -51,13 +54,13 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		if err != nil {
 			return err
 		}
-		l.completed(r.Correlation, result{codec: r.Codec, payload: r.Payload, owner: owner.Ref()})
+		l.completed(r.Correlation, result{codec: r.Codec, payload: r.Payload, owner: owner.Ref(), from: l})
 	case wire.CmdError:
 		r, err := wire.DecodeErrorReply(flags, body)
 		if err != nil {
 			return err
 		}
-		l.completed(r.Correlation, result{err: &Error{Kind: errkind.Kind(r.Kind), Text: string(r.Text), stale: r.Stale, application: r.Application}})
+		l.completed(r.Correlation, result{err: &Error{Kind: errkind.Kind(r.Kind), Text: string(r.Text), stale: r.Stale, application: r.Application}, from: l})
 	case wire.CmdRouteStale:
 		r, err := wire.DecodeRouteStale(body)
 		if err != nil {
@@ -120,6 +123,9 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		}
 		l.destroy(&d)
 	default:
+		if handled, err := l.sessionMoveRecord(cmd, flags, body); handled {
+			return err
+		}
 		return l.linkRecord(cmd, body)
 	}
 	return nil

@@ -42,7 +42,7 @@ func (n *Node) heardFreed(r *store.LeaseResult) {
 func (n *Node) dropFreed(epoch store.Epoch) bool {
 	ctx, cancel := context.WithTimeout(n.life, n.cfg.Lease.Timeout)
 	defer cancel()
-	owned, err := n.held(ctx, store.HeldOwned)
+	owned, err := n.heldWithMembers(ctx)
 	if err != nil {
 		n.log.Warn().Err(err).Msg("rows of this node were freed by hand; they could not be read, and nothing runs until they were")
 		return false
@@ -69,7 +69,7 @@ func (n *Node) eachObject(ctx context.Context, wanted, f func(*objectCell) bool)
 	var calls sync.WaitGroup
 	places := make(chan struct{}, rowCallsMax)
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if !c.stored || !wanted(c) {
+		if !c.stored || c.tenure.Load() != owned || !wanted(c) {
 			return true
 		}
 		select {
@@ -154,18 +154,23 @@ func (n *Node) publishAgain() bool {
 	return n.publish(ctx, store.Serving) == nil
 }
 
-// reassertObjects goes once through the Actors whose rows are of an earlier epoch, and
-// reports whether none is left.
+// reassertObjects goes once through the objects whose rows are of an earlier epoch, the
+// Spots before their members, and reports whether none is left.
 func (n *Node) reassertObjects(ctx context.Context, epoch store.Epoch) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	return n.eachObject(ctx, func(c *objectCell) bool { return c.behind(epoch) }, func(c *objectCell) bool {
-		end := n.reassertObject(ctx, c, epoch)
-		if end == epochIsOver {
-			stop() // a renewal tells of the next one
-		}
-		return end == rowIsWritten || end == rowIsOver
-	})
+	reassert := func(actors bool) bool {
+		behind := func(c *objectCell) bool { return c.behind(epoch) && (c.typ.Kind == store.Actor) == actors }
+		return n.eachObject(ctx, behind, func(c *objectCell) bool {
+			end := n.reassertObject(ctx, c, epoch)
+			if end == epochIsOver {
+				stop() // a renewal tells of the next one
+			}
+			return end == rowIsWritten || end == rowIsOver
+		})
+	}
+	spots := reassert(false)
+	return reassert(true) && spots
 }
 
 // behind reports whether the row has yet to be written in the epoch.
@@ -203,11 +208,19 @@ const (
 
 // reassertRow is for the holder of takeRow: no Destroy may remove the row meanwhile.
 func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
+	if spot := c.rowSpot; spot != nil && spot.gone.Load() { // its row is another's
+		if spot.typ.Wide {
+			return rowIsOver // and so is that of who shares its owner
+		}
+		c.rowSpot = nil
+		c.ended(func(t *turn) { c.leaveLost(t, spot) })
+	}
 	r := store.Reassert{
 		Op: newOpID(), Epoch: epoch, Owner: n.lease, ID: c.ref.ID, Kind: c.typ.Kind, Type: c.typ.Name, Wide: c.typ.Wide,
-		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: c.version,
-		Mesh: c.ref.Mesh, SpotID: n.entryOf(c.typ.Kind),
+		ObjectGen: store.ObjectGen(c.ref.ObjectGen), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Version: store.Version(c.version.Load()),
+		Mesh: c.ref.Mesh,
 	}
+	r.SpotID, r.InUserSpot, r.Shares = c.place()
 	// While a try may be applied yet, the row is not let go: a Destroy would be undone by it.
 	change, _, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
 		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Reassert(ctx, r) })
@@ -225,14 +238,14 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	row := &change.Record
 	switch change.Reason {
 	case store.Applied, store.AlreadyApplied:
-		c.version = row.Version
+		c.version.Store(uint64(row.Version))
 		c.epoch.Store(uint64(epoch))
 		return rowIsWritten
 	case store.EpochChanged:
 		return epochIsOver
 	case store.VersionConflict:
 		if n.owns(row) && row.ObjectGen == r.ObjectGen {
-			c.version = max(c.version, row.Version) // an own change whose answer was lost
+			c.version.Store(max(c.version.Load(), uint64(row.Version))) // an own change whose answer was lost
 			return rowInDoubt
 		}
 		if row.Version <= r.Version {
@@ -247,9 +260,16 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 	return rowIsOver
 }
 
+// leaveLost makes the Actor, whose Spot has ended beside it, one of the Entry Spot.
+func (c *objectCell) leaveLost(t *turn, spot *objectCell) {
+	if t.refused == nil && c.spot.Load() == spot {
+		c.enter(t.claim, nil)
+	}
+}
+
 // deleteUnknown removes the rows that name this process and of which it has no object.
 func (n *Node) deleteUnknown() bool {
-	owned, err := n.held(n.life, store.HeldOwned)
+	owned, err := n.heldWithMembers(n.life)
 	if err != nil {
 		return false
 	}
@@ -261,9 +281,7 @@ func (n *Node) deleteUnknown() bool {
 		row, found, err := n.readRow(n.life, id)
 		if err == nil && found && row.State == store.Ready && n.owns(&row) && !n.knows(id) {
 			var change store.Change
-			change, err = n.attempt(func(ctx context.Context) (store.Change, error) {
-				return n.store.Delete(ctx, store.FenceOf(&row), newOpID())
-			})
+			change, err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.deleteOrphan(ctx, &row, newOpID()) })
 			all = all && (err != nil || change.Reason != store.LeaseExpired)
 		}
 		all = all && (err == nil || unreadable(err))
@@ -355,11 +373,15 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 		switch {
 		case err != nil && !unreadable(err):
 			return seen // else each of the rest might wait as long
-		case err != nil, !found, row.Create == nil, !n.owns(&row):
+		case err != nil, !found, (row.Create == nil || !n.owns(&row)) && row.Move == nil:
 			continue
 		}
 		if before[id] != row.Version {
 			seen[id] = row.Version
+			continue
+		}
+		if row.Move != nil {
+			n.sweepMove(&row)
 			continue
 		}
 		if row.Kind == store.InstanceSpot {
@@ -370,6 +392,19 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 		n.tasks.Go(func() { _, _ = n.runCreation(job, false) })              // how it ends is in the row
 	}
 	return seen
+}
+
+// sweepMove frees what a move to this node has reserved of which it knows nothing, once it
+// is no longer valid: its source has died, or would have ended it.
+func (n *Node) sweepMove(row *store.Authority) {
+	if row.Move.TargetLifecycle != n.lifecycle() || row.Move.TargetRID != n.cfg.RID {
+		return
+	}
+	end := store.EndOf(row, store.Sweep, n.lease, newOpID())
+	change, err := n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, end) })
+	if err == nil && change.Reason == store.Applied {
+		n.log.Info().Str("object", clip(row.ID)).Str("source", row.RID).Msg("a move to here that nobody ended is given up")
+	}
 }
 
 // held reads the ids of which the Store says that this process has them.
@@ -389,6 +424,36 @@ func (n *Node) held(ctx context.Context, what store.Holding) (map[string]bool, e
 			return all, nil
 		}
 		after = ids[len(ids)-1]
+	}
+}
+
+// heldWithMembers reads the ids of which the Store says that this process owns them, the
+// members of its SpotWide Spots included, who share their Spots' owner.
+func (n *Node) heldWithMembers(ctx context.Context) (map[string]bool, error) {
+	all, err := n.held(ctx, store.HeldOwned)
+	if err != nil {
+		return nil, err
+	}
+	n.actors.Range(func(id string, c *objectCell) bool {
+		if c.typ.Wide && all[id] {
+			err = n.addMembers(ctx, id, all)
+		}
+		return err == nil
+	})
+	return all, err
+}
+
+func (n *Node) addMembers(ctx context.Context, spot string, to map[string]bool) error {
+	for after := ""; ; {
+		call, cancel := context.WithTimeout(ctx, storeCallMax)
+		members, err := n.store.Members(call, spot, after, store.PageMax)
+		cancel()
+		for _, after = range members {
+			to[after] = true
+		}
+		if err != nil || len(members) < store.PageMax {
+			return err
+		}
 	}
 }
 

@@ -395,8 +395,8 @@ func TestARefusedReassertionEndsTheActorOnlyIfItsRowIsAnothers(t *testing.T) {
 		}})
 		cell := n.ready("x", &journal{})
 		end := n.reassertObject(n.life, cell, 2)
-		if end != c.end || cell.version != c.version || n.knows("x") == (end == rowIsOver) || cell.behind(2) != (end == rowInDoubt || end == epochIsOver) {
-			t.Errorf("%s: end %d, version %d, here %v, behind %v", c.what, end, cell.version, n.knows("x"), cell.behind(2))
+		if end != c.end || store.Version(cell.version.Load()) != c.version || n.knows("x") == (end == rowIsOver) || cell.behind(2) != (end == rowInDoubt || end == epochIsOver) {
+			t.Errorf("%s: end %d, version %d, here %v, behind %v", c.what, end, cell.version.Load(), n.knows("x"), cell.behind(2))
 		}
 	}
 }

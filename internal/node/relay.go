@@ -15,6 +15,7 @@ import (
 // answer must carry back is copied, since the frame is gone by then.
 type clientRequest struct {
 	session *sessionConn
+	binding *sessionBinding // that it was meant for
 	seq     uint64
 	origin  uint8
 	echo    []byte // correlation id, then flow id
@@ -23,9 +24,9 @@ type clientRequest struct {
 
 var clientRequests = sync.Pool{New: func() any { return new(clientRequest) }}
 
-func newClientRequest(s *sessionConn, p *session.Packet) *clientRequest {
+func newClientRequest(s *sessionConn, p *session.Packet, b *sessionBinding) *clientRequest {
 	r := clientRequests.Get().(*clientRequest)
-	*r = clientRequest{session: s, seq: p.Seq, origin: p.Origin, corrLen: -1, echo: r.echo[:0]}
+	*r = clientRequest{session: s, binding: b, seq: p.Seq, origin: p.Origin, corrLen: -1, echo: r.echo[:0]}
 	if len(p.Correlation) > 0 {
 		r.corrLen = len(p.Correlation)
 		r.echo = append(r.echo, p.Correlation...)
@@ -36,6 +37,28 @@ func newClientRequest(s *sessionConn, p *session.Packet) *clientRequest {
 
 // complete implements completer: the request ends with one frame.
 func (r *clientRequest) complete(res result) {
+	if r.keepReply(&res) {
+		r.recycle()
+		return
+	}
+	r.finish(res)
+}
+
+// finish is complete without a look at whether the Actor moves.
+func (r *clientRequest) finish(res result) {
+	if frame, err := r.frame(res); err == nil {
+		_ = r.session.queue(frame) // fails if the Session is over, or is closed for it
+	}
+	r.recycle()
+}
+
+func (r *clientRequest) recycle() {
+	r.session, r.binding = nil, nil
+	clientRequests.Put(r)
+}
+
+// frame is what the client gets. A reply that is too large becomes an Error.
+func (r *clientRequest) frame(res result) (*buf.Buf, *Error) {
 	p := session.Packet{Kind: session.KindResponse, Codec: session.Codec(res.codec), Seq: r.seq, Payload: res.payload}
 	flow := r.echo
 	if r.corrLen >= 0 {
@@ -44,126 +67,145 @@ func (r *clientRequest) complete(res result) {
 	if len(flow) > 0 {
 		p.Flow, p.Origin = flow, r.origin
 	}
-	if res.err != nil {
-		r.session.writeError(&p, res.err)
-	} else {
-		r.session.answer(&p)
+	err := res.err
+	if err == nil {
+		var frame *buf.Buf
+		frame, err = r.session.frame(&p)
 		res.owner.Free()
+		if err == nil {
+			return frame, nil
+		}
 	}
-	r.session = nil
-	clientRequests.Put(r)
+	sayError(&p, err)
+	return r.session.frame(&p)
 }
 
 // relay sends a packet to the Actor of that type without waiting, and reports
 // whether the packet is dealt with; if not, the other node's credit is used up
 // and the packet must wait in the Session's turn. Loop only.
 func (s *sessionConn) relay(p *session.Packet, typ string, owner *buf.Buf) (done bool) {
-	b := s.routes.Load().byType[typ]
-	if err := relayable(b, typ, p); err != nil {
-		s.refuse(p, err)
-		return true
-	}
-	if b.link == nil {
-		s.relayHere(b, p, owner)
-		return true
-	}
-	record, corr, err := s.relayRecord(b, p)
+	var none credit
+	lacks, err := s.forward(p, typ, owner, &none)
 	if err != nil {
 		s.refuse(p, err)
-		return true
 	}
-	taken, err := b.link.sendNow(record)
-	if !taken {
-		record.Free()
-		if corr != 0 && b.link.pending.take(corr) == nil {
-			return true // the link was lost meanwhile and has answered
-		}
-		return false
-	}
-	s.relayed(b, p, corr, err)
-	return true
+	return lacks.link == nil
 }
 
 // relayWaiting is relay in the Session's turn: it waits for credit up to the
-// send timeout.
+// send timeout. The route may have changed meanwhile.
 func (s *sessionConn) relayWaiting(ctx context.Context, p *session.Packet, typ string, owner *buf.Buf) {
+	var paid credit
+	for {
+		lacks, err := s.forward(p, typ, owner, &paid)
+		paid.putBack()
+		if err == nil && lacks.link != nil {
+			if err = lacks.link.waitInTurn(ctx, lacks.n); err == nil {
+				paid = lacks
+				continue
+			}
+			if lacks.link.gone.Load() {
+				continue
+			}
+		}
+		if err != nil {
+			s.refuse(p, err)
+		}
+		return
+	}
+}
+
+// forward sends the packet to the Actor of that type that is bound now, or says which
+// credit it lacks for that. paid is what the caller has of it. A packet for an Actor that
+// moves is kept. On error the packet is not sent and must be refused.
+func (s *sessionConn) forward(p *session.Packet, typ string, owner *buf.Buf, paid *credit) (lacks credit, err *Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	b := s.routes.Load().byType[typ]
-	if err := relayable(b, typ, p); err != nil {
-		s.refuse(p, err)
-		return
+	if b == nil {
+		return credit{}, fail(errkind.InvalidOperation, "relay", "", "no actor of type %q is bound to the session", typ)
 	}
-	if b.link == nil {
-		s.relayHere(b, p, owner)
-		return
+	if err := checkSizes("relay", b.ref.ID, p.Meta, p.Payload); err != nil {
+		return credit{}, err
 	}
-	record, corr, err := s.relayRecord(b, p)
-	if err != nil {
-		s.refuse(p, err)
-		return
+	if b.moves() {
+		if waits, err := b.way.admits(p); waits || err != nil {
+			return credit{}, err
+		}
 	}
-	s.relayed(b, p, corr, b.link.send(ctx, record))
-}
-
-// relayable refuses what no Actor of that type may get through b, wherever it is.
-func relayable(b *sessionBinding, typ string, p *session.Packet) *Error {
+	asks, deadline := p.Kind == session.KindRequest, clock.Never
+	if asks {
+		deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
+	}
 	switch {
-	case b == nil:
-		return fail(errkind.InvalidOperation, "relay", "", "no actor of type %q is bound to the session", typ)
 	case b.lost():
-		return fail(errkind.Unavailable, "relay", b.ref.ID, "the link to its node was lost; bind the actor again")
+		return credit{}, errBindingLost.of("relay", b.ref.ID)
+	case b.link == nil:
+		var corr uint64
+		if asks {
+			if corr, err = s.node.local.add(newClientRequest(s, p, b), deadline); err != nil {
+				return credit{}, err
+			}
+		}
+		err = s.relayHere(b, p, owner, corr, deadline)
+		if err != nil && asks && s.node.local.take(corr) == nil {
+			err = nil // it has ended already
+		}
+		return credit{}, err
 	}
-	return checkSizes("relay", b.ref.ID, p.Meta, p.Payload)
+	rec := s.packetRecord(b, p)
+	if lacks = paid.pay(b.link, rec.Size()); lacks.link != nil {
+		return lacks, nil
+	}
+	var r *clientRequest
+	if asks {
+		r = newClientRequest(s, p, b)
+	}
+	return credit{}, s.sendPaid(b, &rec, r, deadline)
 }
 
-// relayed ends a packet whose record could not be queued.
-func (s *sessionConn) relayed(b *sessionBinding, p *session.Packet, corr uint64, err *Error) {
-	if err == nil {
-		return
-	}
-	if corr == 0 {
-		s.node.counters.dropped.Add(1)
-	} else if b.link.pending.take(corr) != nil {
-		s.refuse(p, err)
-	}
-}
-
-// relayRecord makes the record for a remote Actor. A request is registered
-// before it is sent.
-func (s *sessionConn) relayRecord(b *sessionBinding, p *session.Packet) (*buf.Buf, uint64, *Error) {
+// packetRecord is the packet for a remote Actor. What differs from request to request is
+// filled in by sendPaid; the size is right.
+func (s *sessionConn) packetRecord(b *sessionBinding, p *session.Packet) wire.SessionPacket {
 	rec := wire.SessionPacket{
 		ID: []byte(b.ref.ID), ObjGen: b.ref.ObjectGen, Session: s.id, BindingGen: b.gen,
 		Name: p.Name, Codec: uint8(p.Codec), Metadata: p.Meta, Payload: p.Payload,
 	}
 	if p.Kind == session.KindRequest {
-		wait := s.node.cfg.RequestTimeout
-		corr, err := b.link.pending.add(newClientRequest(s, p), clock.Now().Add(wait))
-		if err != nil {
-			return nil, 0, err
-		}
-		rec.Correlation, rec.DeadlineMS = corr, wire.DeadlineMS(wait)
+		rec.Correlation = 1
 	}
-	record := buf.Get(rec.Size())
-	rec.AppendTo(record.Bytes()[:0])
-	return record, rec.Correlation, nil
+	return rec
 }
 
-// relayHere puts the packet into the mailbox of an Actor of this node.
-func (s *sessionConn) relayHere(b *sessionBinding, p *session.Packet, owner *buf.Buf) {
-	from, deadline := sender{kind: msgSessionSend}, clock.Never
-	if p.Kind == session.KindRequest {
-		deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
-		corr, err := s.node.local.add(newClientRequest(s, p), deadline)
-		if err != nil {
-			s.refuse(p, err)
-			return
+// sendPaid sends a packet whose credit was taken, which it gives back on an error. A
+// request, r, is registered before; on an error it is the caller's to end.
+func (s *sessionConn) sendPaid(b *sessionBinding, rec *wire.SessionPacket, r *clientRequest, deadline clock.Mono) (err *Error) {
+	size := rec.Size()
+	if r != nil {
+		if rec.Correlation, err = b.link.pending.add(r, deadline); err != nil {
+			b.link.gate.PutBack(size)
+			return err
 		}
+		rec.DeadlineMS = wire.DeadlineMS(deadline.Sub(clock.Now()))
+	}
+	record := buf.Get(size)
+	rec.AppendTo(record.Bytes()[:0])
+	err = b.link.sendPaid(record)
+	if err != nil && r != nil && b.link.pending.take(rec.Correlation) == nil {
+		return nil // the link was lost meanwhile and has answered
+	}
+	return err
+}
+
+// relayHere puts the packet into the mailbox of an Actor of this node. A request is
+// registered as corr.
+func (s *sessionConn) relayHere(b *sessionBinding, p *session.Packet, owner *buf.Buf, corr uint64, deadline clock.Mono) *Error {
+	from := sender{kind: msgSessionSend}
+	if corr != 0 {
 		from = sender{kind: msgSessionRequest, corr: corr}
 	}
 	o := Outgoing{Name: buf.View(p.Name), Codec: uint8(p.Codec), Metadata: p.Meta, Payload: p.Payload}
-	err := b.cell.arrive(from, &o, deadline, &arrival{
+	return b.cell.arrive(from, &o, deadline, &arrival{
 		owner: owner, objGen: b.ref.ObjectGen, session: bindingKey{session: s.id, gen: b.gen},
 	})
-	if err != nil {
-		from.refuse(s.node, err)
-	}
 }

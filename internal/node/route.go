@@ -156,6 +156,13 @@ func (r *routes) clear() {
 	})
 }
 
+// moved drops a route from which the object has moved on, as its old owner says.
+func (r *routes) moved(f *wire.FollowNotice) {
+	if known, ok := r.known.LoadBytes(f.Ref.ID); ok && known.ref.ObjectGen == f.Ref.ObjGen && known.ref.OwnerGen < f.Ref.OwnerGen {
+		r.forget(known.ref.ID, known)
+	}
+}
+
 // stale drops a route that the node at its end says is wrong.
 func (r *routes) stale(w *wire.RouteStale, from *linkConn) {
 	if known, ok := r.known.LoadBytes(w.ID); ok && known.ref.OwnerGen == w.OwnerGen && known.ref.RID == from.peer.RID {

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"sync"
+
+	"github.com/zlnode/zlnode/store"
 )
 
 // rowLocks say which objects' rows are being changed in the Store: a change excludes
@@ -46,4 +48,37 @@ func (c *objectCell) leaveRow() {
 	delete(r.taken, c)
 	r.mu.Unlock()
 	close(free)
+}
+
+// fence names the object's row and this process, for the holder of takeRow. That of an
+// Actor which shares its Spot's owner has the Spot's version, too, as it is now: a change
+// of the Spot's row that is under way makes the fence fail.
+func (c *objectCell) fence() store.Fence {
+	n := c.node
+	f := store.Fence{
+		ID: c.ref.ID, ObjectGen: store.ObjectGen(c.ref.ObjectGen), Version: store.Version(c.version.Load()),
+		OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(),
+	}
+	shares := false
+	if f.SpotID, _, shares = c.place(); shares {
+		f.SpotVersion = store.Version(c.rowSpot.version.Load())
+	}
+	return f
+}
+
+// place returns which Spot an Actor's row names, for the holder of takeRow.
+func (c *objectCell) place() (spotID string, inUserSpot, shares bool) {
+	switch {
+	case c.typ.Kind != store.Actor:
+		return "", false, false
+	case c.rowSpot == nil:
+		return c.node.entryID, false, false
+	}
+	return c.rowSpot.ref.ID, true, c.rowSpot.typ.Wide
+}
+
+// written notes what a change of the row has made of it, for the holder of takeRow.
+func (c *objectCell) written(row *store.Authority) {
+	c.version.Store(uint64(row.Version))
+	c.epoch.Store(uint64(row.Epoch))
 }

@@ -31,7 +31,8 @@ type sessionConn struct {
 
 	slow   atomic.Bool // closed because the client does not take its messages
 	routes atomic.Pointer[sessionRoutes]
-	mu     sync.Mutex // guards closed together with changes of routes
+	moving atomic.Int32 // bound Actors that move, or whose move is not over for this Session
+	mu     sync.Mutex   // guards closed, changes of routes, what waits in them, and the sending of packets
 	closed bool
 	asked  int // binds under way, which have a place each; mu guards it
 
@@ -47,6 +48,7 @@ type sessionPort struct {
 	typ      *SessionType
 	frameMax int
 	times    session.LivenessTimes
+	moves    session.RouteLimits
 }
 
 // packet is one entry of a Session's mailbox. All slices are views that owner
@@ -132,10 +134,15 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	p.node.sessions.Delete(string(key[:]))
 	s.mu.Lock()
 	s.closed = true
+	for _, b := range s.routes.Load().byActor {
+		if b.way != nil {
+			b.way.end()
+		}
+	}
 	routes := s.routes.Swap(noRoutes)
 	s.mu.Unlock()
 	for _, b := range routes.byActor {
-		s.unbind(b)
+		b.unbind(s.id)
 	}
 	if s.box != nil {
 		s.box.PushControl(packet{closed: reason.String()})
@@ -259,11 +266,17 @@ func inflate(p *session.Packet, plainMax int) (*buf.Buf, error) {
 // send queues a packet to the client. A client that does not take its messages
 // is closed: what it missed cannot be mended by missing more.
 func (s *sessionConn) send(name string, codec uint8, meta, payload []byte) *Error {
+	p := pushPacket(name, codec, meta, payload)
+	return s.write(&p)
+}
+
+// pushPacket is what the client gets of a push.
+func pushPacket(name string, codec uint8, meta, payload []byte) session.Packet {
 	p := session.Packet{Kind: session.KindSend, Codec: session.Codec(codec), Name: []byte(name), Payload: payload}
 	if len(meta) > 0 {
 		p.Meta = meta
 	}
-	return s.write(&p)
+	return p
 }
 
 // clientPayloadMax bounds the payload of a message to a client: its out queue
@@ -279,14 +292,28 @@ func checkClientPayload(who string, payload []byte) *Error {
 }
 
 func (s *sessionConn) write(p *session.Packet) *Error {
+	b, err := s.frame(p)
+	if err != nil {
+		return err
+	}
+	return s.queue(b)
+}
+
+// frame encodes a packet to the client.
+func (s *sessionConn) frame(p *session.Packet) (*buf.Buf, *Error) {
 	if len(p.Payload) > clientPayloadMax {
-		return fail(errkind.CapacityExceeded, "", "", "a payload of %d bytes is over the limit of %d for clients", len(p.Payload), clientPayloadMax)
+		return nil, fail(errkind.CapacityExceeded, "", "", "a payload of %d bytes is over the limit of %d for clients", len(p.Payload), clientPayloadMax)
 	}
 	b := buf.Get(session.Size(p))
 	if _, err := session.Append(b.Bytes()[:0], p); err != nil {
 		b.Free()
-		return &Error{Kind: errkind.InvalidOperation, Err: err}
+		return nil, &Error{Kind: errkind.InvalidOperation, Err: err}
 	}
+	return b, nil
+}
+
+// queue sends a frame, which it takes.
+func (s *sessionConn) queue(b *buf.Buf) *Error {
 	switch err := s.conn.Send(b); {
 	case err == nil:
 		return nil
@@ -321,9 +348,14 @@ func (s *sessionConn) answer(r *session.Packet) {
 }
 
 func (s *sessionConn) writeError(r *session.Packet, err *Error) {
+	sayError(r, err)
+	_ = s.write(r) // if it cannot be written the session is over
+}
+
+// sayError makes a Response the Error that says err.
+func sayError(r *session.Packet, err *Error) {
 	r.Kind, r.Codec = session.KindError, session.CodecJSON
 	r.Payload = session.AppendErrorBody(nil, err.Kind, err.clientText())
-	_ = s.write(r) // if it cannot be written the session is over
 }
 
 func sessionFrameSize(b []byte, frameMax int) (int, error) {

@@ -6,7 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
 )
@@ -44,6 +46,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	}
 	n.settle(ctx)
 	n.failJoins()
+	n.freeSealed()
 	n.sessions.Range(func(_ string, s *sessionConn) bool {
 		closeSession(s.conn, session.ServerDrain, "")
 		return true
@@ -51,6 +54,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	half, cancel := halfOf(ctx)
 	n.lastTurns(half) // after which each Actor has the end of its binding in its queue
 	cancel()
+	n.settleMoves(ctx)
 	n.drainActors(ctx)
 	errs = append(errs, n.closeSpots(ctx))
 	if n.store != nil {
@@ -83,9 +87,33 @@ func (n *Node) settle(ctx context.Context) {
 func (n *Node) failJoins() {
 	n.actors.Range(func(_ string, c *objectCell) bool {
 		if j := c.joining.Load(); j != nil {
-			j.Fail(errStopping)
+			j.cancel(errStopping)
 		}
 		return true
+	})
+	n.moves.out.Range(func(_ string, o *moveOut) bool {
+		o.stop()
+		return true
+	})
+	n.moves.preparing.Range(func(_ string, i *moveIn) bool {
+		i.tell(relay.TargetEvent{Is: relay.TargetStopping})
+		return true
+	})
+}
+
+// settleMoves waits until no move to or from here is in doubt, for half of the time at most.
+func (n *Node) settleMoves(ctx context.Context) {
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
+	waitFor(ctx, func() bool {
+		under := n.moves.preparing.Len()
+		n.moves.out.Range(func(_ string, o *moveOut) bool {
+			if o.until.Load() == int64(clock.Never) {
+				under++
+			}
+			return true
+		})
+		return under == 0
 	})
 }
 
@@ -145,7 +173,7 @@ func (n *Node) removeAll(ctx context.Context, what string, wanted func(*objectCe
 	var left atomic.Int64
 	var failed atomic.Pointer[Error]
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if !wanted(c) {
+		if !wanted(c) || c.tenure.Load() != owned {
 			return true
 		}
 		left.Add(1)

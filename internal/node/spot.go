@@ -80,14 +80,23 @@ func (a *objectCell) join(claim *mailbox.Claim[message], spot *objectCell) *Erro
 	if !spot.members.enter() {
 		return errClosing
 	}
-	if before := a.spot.Load(); before != nil {
+	if before := a.enter(claim, spot); before != nil {
 		before.members.leave()
 	}
-	g := spot.group.Load()
+	return nil
+}
+
+// enter makes the Actor a member of a User Spot, whose roster has counted it, or, if spot
+// is nil, of the Entry Spot, from its next turn on. It returns the User Spot that it has
+// left, whose roster counts it yet. Under its claim.
+func (a *objectCell) enter(claim *mailbox.Claim[message], spot *objectCell) (left *objectCell) {
+	var g *mailbox.Group
+	if spot != nil {
+		g = spot.group.Load()
+	}
 	claim.Join(g)
 	a.group.Store(g)
-	a.spot.Store(spot)
-	return nil
+	return a.spot.Swap(spot)
 }
 
 // roster counts the Actors in a User Spot, and those who have been let in and are on their
@@ -137,9 +146,9 @@ func (n *Node) cellOf(id string, kind store.Kind) *objectCell {
 	return nil
 }
 
-// Idle reports whether no turn runs or waits at the node, but for those in a Yield: for
-// tests.
+// Idle reports whether no turn runs or waits at the node, but for those in a Yield, and no
+// Join is under way: for tests.
 func (n *Node) Idle() bool {
 	s := n.pool.Stats()
-	return s.Running == 0 && s.Blocked <= s.Yields && s.Ready == 0
+	return s.Running == 0 && s.Blocked <= s.Yields && s.Ready == 0 && n.joins.Load() == 0
 }

@@ -45,20 +45,50 @@ func Decode(record []byte) (Record, error) {
 		return boxed(DecodeRouteStale(body))
 	case CmdInstance:
 		return boxed(DecodeInstanceMessage(flags, body))
+	case CmdJoinAdmit:
+		return boxed(DecodeJoinAdmit(body))
+	case CmdMoveProgress:
+		return boxed(DecodeMoveProgress(body))
+	case CmdMoveAsk:
+		return boxed(DecodeMoveAsk(body))
+	case CmdRelay:
+		return boxed(DecodeRelay(body))
+	case CmdCutover:
+		return boxed(DecodeCutover(body))
+	case CmdMoveAbort:
+		return boxed(DecodeMoveAbort(body))
+	case CmdActorLeft:
+		return boxed(DecodeActorLeft(body))
 	case CmdSessionPacket:
 		return boxed(DecodeSessionPacket(flags, body))
+	case CmdRelayedReply:
+		return boxed(DecodeRelayedReply(flags, body))
+	case CmdSourceDrained:
+		return boxed(DecodeSourceDrained(body))
 	case CmdPush:
 		return boxed(DecodePush(body))
 	case CmdUnbind:
 		return boxed(DecodeUnbind(body))
 	case CmdBind:
 		return boxed(DecodeBind(body))
+	case CmdRestore:
+		return boxed(DecodeRestore(flags, body))
+	case CmdSessionSeal:
+		return boxed(DecodeSessionSeal(body))
+	case CmdSessionSealed:
+		return boxed(DecodeSessionSealed(body))
+	case CmdSessionRelocationRoute:
+		return boxed(DecodeSessionRelocationRoute(flags, body))
 	case CmdUserSpotCreate:
 		return boxed(DecodeUserSpotCreate(body))
 	case CmdUserSpotClose:
 		return boxed(DecodeUserSpotClose(body))
 	case CmdActorCreate:
 		return boxed(DecodeActorCreate(body))
+	case CmdFollowNotice:
+		return boxed(DecodeFollowNotice(body))
+	case CmdStateChunk:
+		return boxed(DecodeStateChunk(body))
 	default:
 		return nil, &FormatError{Command: cmd, Field: "command", Err: ErrCommand}
 	}

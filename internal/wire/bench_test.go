@@ -44,6 +44,27 @@ func TestEncodingAndDecodingDoNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	f("encode relay with string ids", func() {
+		c := Carried{Kind: CarriedSend, Origin: Process{RID: []byte(long[:MaxRID]), Lifecycle: 1}, Name: []byte(long), Payload: payload}
+		r := Relay{Relocation: [16]byte{1}, Attempt: 2, Seq: 3, Message: c}
+		dst = r.AppendTo(dst[:0])
+	})
+	f("decode relay", func() {
+		if r, err := DecodeRelay(dst[HeaderSize:]); err != nil || r.Seq != 3 {
+			t.Fatal(err)
+		}
+	})
+	f("encode the head of a chunk", func() {
+		c := StateChunk{Relocation: [16]byte{1}, Attempt: 2, Index: 3, CRC: 4}
+		dst = c.AppendHead(dst[:0], MaxChunk)
+	})
+	state := moveStateSample()
+	f("encode move state", func() { dst = state.AppendTo(dst[:0]) })
+	f("decode move state", func() {
+		if m, err := DecodeMoveState(dst); err != nil || m.Saved != state.Saved {
+			t.Fatal(err)
+		}
+	})
 }
 
 func BenchmarkEncode(b *testing.B) {

@@ -5,30 +5,45 @@ import "strconv"
 // Command is the number of a record type. Numbers never change their meaning.
 type Command uint8
 
-// The commands. 40, 42–45, 50–52 are reserved for moves and session control; a peer that
-// sends one today is refused.
+// The commands. 45 and 51 are reserved for session control; a peer that sends one today is
+// refused. 16–23, 25 and 26 are of this project: the contract has no number for them.
 const (
-	CmdHello          Command = 1
-	CmdAdmit          Command = 2
-	CmdReject         Command = 3
-	CmdProbe          Command = 5
-	CmdAck            Command = 6
-	CmdCredit         Command = 7
-	CmdGoodbye        Command = 8
-	CmdActorSend      Command = 10
-	CmdActorRequest   Command = 11
-	CmdReply          Command = 12
-	CmdError          Command = 13
-	CmdActorDestroy   Command = 14
-	CmdRouteStale     Command = 15
-	CmdInstance       Command = 16 // of this project; the contract has no number for it
-	CmdSessionPacket  Command = 24
-	CmdPush           Command = 36
-	CmdUnbind         Command = 37
-	CmdBind           Command = 38
-	CmdUserSpotCreate Command = 47
-	CmdUserSpotClose  Command = 48
-	CmdActorCreate    Command = 49
+	CmdHello                  Command = 1
+	CmdAdmit                  Command = 2
+	CmdReject                 Command = 3
+	CmdProbe                  Command = 5
+	CmdAck                    Command = 6
+	CmdCredit                 Command = 7
+	CmdGoodbye                Command = 8
+	CmdActorSend              Command = 10
+	CmdActorRequest           Command = 11
+	CmdReply                  Command = 12
+	CmdError                  Command = 13
+	CmdActorDestroy           Command = 14
+	CmdRouteStale             Command = 15
+	CmdInstance               Command = 16
+	CmdJoinAdmit              Command = 17
+	CmdMoveProgress           Command = 18
+	CmdMoveAsk                Command = 19
+	CmdRelay                  Command = 20
+	CmdCutover                Command = 21
+	CmdMoveAbort              Command = 22
+	CmdActorLeft              Command = 23
+	CmdSessionPacket          Command = 24
+	CmdRelayedReply           Command = 25
+	CmdSourceDrained          Command = 26
+	CmdPush                   Command = 36
+	CmdUnbind                 Command = 37
+	CmdBind                   Command = 38
+	CmdRestore                Command = 40
+	CmdSessionSeal            Command = 42
+	CmdSessionSealed          Command = 43
+	CmdSessionRelocationRoute Command = 44
+	CmdUserSpotCreate         Command = 47
+	CmdUserSpotClose          Command = 48
+	CmdActorCreate            Command = 49
+	CmdFollowNotice           Command = 50
+	CmdStateChunk             Command = 52
 )
 
 // Form says what a record expects in return.
@@ -69,7 +84,16 @@ const FlagRequest = 0x01
 // FlagAsks marks a CmdInstance that is a request: its reply is the handler's.
 const FlagAsks = 0x02
 
-// Flags of a CmdError.
+// FlagInUserSpot marks a CmdRestore whose target is a User Spot.
+const FlagInUserSpot = 0x01
+
+// FlagCommit marks a CmdSessionRelocationRoute of a move that was committed.
+const FlagCommit = 0x01
+
+// FlagReply marks a CmdRelayedReply that is no error.
+const FlagReply = 0x80
+
+// Flags of a CmdError, and of a CmdRelayedReply without FlagReply.
 const (
 	// FlagStale: the sender does not have the object, so the request was not
 	// taken, and the route that led to it is wrong.
@@ -81,27 +105,42 @@ const (
 
 // table is the one list of commands; everything else is derived from it.
 var table = [256]Info{
-	CmdHello:          {Name: "hello", Form: OneWay, Before: true},
-	CmdAdmit:          {Name: "admit", Form: OneWay, Before: true},
-	CmdReject:         {Name: "reject", Form: OneWay, Before: true, After: true},
-	CmdProbe:          {Name: "probe", Form: OneWay, After: true},
-	CmdAck:            {Name: "ack", Form: OneWay, After: true},
-	CmdCredit:         {Name: "credit", Form: OneWay, After: true},
-	CmdGoodbye:        {Name: "goodbye", Form: OneWay, After: true},
-	CmdActorSend:      {Name: "actorSend", Form: OneWay, After: true, Credited: true, Flags: FlagSpot},
-	CmdActorRequest:   {Name: "actorRequest", Form: Request, After: true, Credited: true, Flags: FlagSpot},
-	CmdReply:          {Name: "reply", Form: Answer, After: true},
-	CmdError:          {Name: "error", Form: Answer, After: true, Flags: FlagStale | FlagApplication},
-	CmdActorDestroy:   {Name: "actorDestroy", Form: Request, After: true},
-	CmdRouteStale:     {Name: "routeStale", Form: OneWay, After: true},
-	CmdInstance:       {Name: "instanceMessage", Form: Either, After: true, Credited: true, Flags: FlagRequest | FlagAsks},
-	CmdSessionPacket:  {Name: "sessionPacket", Form: Either, After: true, Credited: true, Flags: FlagRequest},
-	CmdPush:           {Name: "push", Form: OneWay, After: true, Credited: true},
-	CmdUnbind:         {Name: "unbind", Form: OneWay, After: true},
-	CmdBind:           {Name: "bind", Form: Request, After: true},
-	CmdUserSpotCreate: {Name: "userSpotCreate", Form: Request, After: true},
-	CmdUserSpotClose:  {Name: "userSpotClose", Form: Request, After: true},
-	CmdActorCreate:    {Name: "actorCreate", Form: Request, After: true},
+	CmdHello:                  {Name: "hello", Form: OneWay, Before: true},
+	CmdAdmit:                  {Name: "admit", Form: OneWay, Before: true},
+	CmdReject:                 {Name: "reject", Form: OneWay, Before: true, After: true},
+	CmdProbe:                  {Name: "probe", Form: OneWay, After: true},
+	CmdAck:                    {Name: "ack", Form: OneWay, After: true},
+	CmdCredit:                 {Name: "credit", Form: OneWay, After: true},
+	CmdGoodbye:                {Name: "goodbye", Form: OneWay, After: true},
+	CmdActorSend:              {Name: "actorSend", Form: OneWay, After: true, Credited: true, Flags: FlagSpot},
+	CmdActorRequest:           {Name: "actorRequest", Form: Request, After: true, Credited: true, Flags: FlagSpot},
+	CmdReply:                  {Name: "reply", Form: Answer, After: true},
+	CmdError:                  {Name: "error", Form: Answer, After: true, Flags: FlagStale | FlagApplication},
+	CmdActorDestroy:           {Name: "actorDestroy", Form: Request, After: true},
+	CmdRouteStale:             {Name: "routeStale", Form: OneWay, After: true},
+	CmdInstance:               {Name: "instanceMessage", Form: Either, After: true, Credited: true, Flags: FlagRequest | FlagAsks},
+	CmdJoinAdmit:              {Name: "joinAdmit", Form: Request, After: true, Credited: true},
+	CmdMoveProgress:           {Name: "moveProgress", Form: OneWay, After: true},
+	CmdMoveAsk:                {Name: "moveAsk", Form: OneWay, After: true},
+	CmdRelay:                  {Name: "relay", Form: OneWay, After: true, Credited: true},
+	CmdCutover:                {Name: "cutover", Form: OneWay, After: true},
+	CmdMoveAbort:              {Name: "moveAbort", Form: OneWay, After: true},
+	CmdActorLeft:              {Name: "actorLeft", Form: OneWay, After: true},
+	CmdSessionPacket:          {Name: "sessionPacket", Form: Either, After: true, Credited: true, Flags: FlagRequest},
+	CmdRelayedReply:           {Name: "relayedReply", Form: OneWay, After: true, Flags: FlagReply | FlagStale | FlagApplication},
+	CmdSourceDrained:          {Name: "sourceDrained", Form: OneWay, After: true},
+	CmdPush:                   {Name: "push", Form: OneWay, After: true, Credited: true},
+	CmdUnbind:                 {Name: "unbind", Form: OneWay, After: true},
+	CmdBind:                   {Name: "bind", Form: Request, After: true},
+	CmdRestore:                {Name: "restore", Form: Request, After: true, Flags: FlagInUserSpot},
+	CmdSessionSeal:            {Name: "sessionSeal", Form: Request, After: true},
+	CmdSessionSealed:          {Name: "sessionSealed", Form: Answer, After: true},
+	CmdSessionRelocationRoute: {Name: "sessionRelocationRoute", Form: OneWay, After: true, Flags: FlagCommit},
+	CmdUserSpotCreate:         {Name: "userSpotCreate", Form: Request, After: true},
+	CmdUserSpotClose:          {Name: "userSpotClose", Form: Request, After: true},
+	CmdActorCreate:            {Name: "actorCreate", Form: Request, After: true},
+	CmdFollowNotice:           {Name: "followNotice", Form: OneWay, After: true},
+	CmdStateChunk:             {Name: "stateChunk", Form: OneWay, After: true},
 }
 
 // Info returns the command's row; ok is false for a number that is no command.

@@ -70,6 +70,15 @@ func (d *decoder) u8max(field string, limit uint8) uint8 {
 	return v
 }
 
+// bits reads flag bits, of which only the known ones may be set.
+func (d *decoder) bits(field string, known uint8) uint8 {
+	v := d.u8(field)
+	if v&^known != 0 {
+		d.fail(field, ErrFlags)
+	}
+	return v
+}
+
 func (d *decoder) u16(field string) uint16 {
 	if len(d.b) < 2 {
 		d.fail(field, ErrTruncated)

@@ -24,6 +24,9 @@
 // (an empty id, a correlation of 0) panics in builds with the tag invariants,
 // and in others makes the peer close the link.
 //
+// AppendTo copies each byte once. StateChunk and MoveState, which are long, have an
+// AppendHead too, for a caller that sends the rest from where it lies.
+//
 // AppendTo only reads the struct's slices. A []byte(s) conversion in the
 // literal of a record that is encoded at once does not allocate.
 //

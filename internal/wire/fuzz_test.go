@@ -47,6 +47,11 @@ func fuzzResults(t *testing.T, payload []byte) {
 			t.Fatalf("encoded again:\n%x\nwas\n%x", again, payload)
 		}
 	}
+	if a, err := DecodeAdmitResult(payload); err == nil {
+		if again := a.AppendTo(nil); !bytes.Equal(again, payload) || a.Size() != len(payload) {
+			t.Fatalf("encoded again:\n%x\nwas\n%x", again, payload)
+		}
+	}
 	if d, err := DecodeDestroyResult(payload); err == nil {
 		if again := AppendDestroyResult(nil, d); !bytes.Equal(again, payload) {
 			t.Fatalf("encoded again:\n%x\nwas\n%x", again, payload)

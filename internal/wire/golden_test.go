@@ -51,9 +51,14 @@ func goldenRecord(t *testing.T, d *datadriven.TestData, seen map[Command]bool) s
 	}
 	var back Record
 	var err error
-	if _, isPayload := rec.(*CreateResult); isPayload {
+	switch rec.(type) {
+	case *CreateResult:
 		back, err = boxed(DecodeCreateResult(bytes))
-	} else {
+	case *AdmitResult:
+		back, err = boxed(DecodeAdmitResult(bytes))
+	case *MoveState:
+		back, err = boxed(DecodeMoveState(bytes))
+	default:
 		seen[Command(bytes[4])] = true
 		back, err = Decode(bytes)
 	}
@@ -85,7 +90,7 @@ func goldenRefuse(t *testing.T, d *datadriven.TestData) string {
 }
 
 func newRecord(t *testing.T, d *datadriven.TestData, name string) Record {
-	all := []Record{&CreateResult{}}
+	all := []Record{&CreateResult{}, &AdmitResult{}, &MoveState{}}
 	for _, recs := range samples() {
 		all = append(all, recs[0])
 	}

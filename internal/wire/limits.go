@@ -36,6 +36,14 @@ const (
 	MaxErrorKind = 12
 	// MaxCodec is the largest codec number (Protobuf).
 	MaxCodec = 3
+	// MaxCompression is the largest number of a way to compress (zstd).
+	MaxCompression = 2
+	// MinChunk is the smallest chunk size of a move: below it the records' heads cost more
+	// than they pace.
+	MinChunk = 1 << 10
+	// MaxChunk is the largest: a chunk delays the messages behind it on the link no longer
+	// than the largest of them does.
+	MaxChunk = 1 << 20
 	// MaxGeneration is the largest generation, lifecycle or version: 63 bits.
 	MaxGeneration = math.MaxInt64
 	// MinWindow is the smallest window of message credits. A receiver may keep

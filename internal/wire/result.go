@@ -78,3 +78,71 @@ func DecodeCreateResult(payload []byte) (c CreateResult, err error) {
 	}
 	return c, d.done()
 }
+
+// Verdict is what a User Spot says to an Actor that wants to join it.
+type Verdict uint8
+
+// The verdicts. 0 is none.
+const (
+	VerdictAccepted Verdict = 1
+	VerdictRejected Verdict = 2
+)
+
+// admitHasReply is the flag bit of an AdmitResult that carries a reply.
+const admitHasReply = 0x01
+
+// AdmitResult is the payload of the Reply to a JoinAdmit.
+type AdmitResult struct {
+	Verdict    Verdict
+	ChunkBytes uint32 // largest chunk that the target takes, MinChunk–MaxChunk, if Accepted; else not encoded
+	HasReply   bool   // OnActorJoin gave a reply
+	Codec      uint8  // of Reply
+	Reply      []byte // at most MaxPayload; may be empty with HasReply
+}
+
+// Size returns the number of bytes that AppendTo appends.
+func (a *AdmitResult) Size() int {
+	n := 2
+	if a.Verdict == VerdictAccepted {
+		n += 4
+	}
+	if a.HasReply {
+		n += 1 + len(a.Reply)
+	}
+	return n
+}
+
+// AppendTo appends the payload (no record header) to dst.
+func (a *AdmitResult) AppendTo(dst []byte) []byte {
+	var flags byte
+	if a.HasReply {
+		flags = admitHasReply
+	}
+	dst = append(dst, byte(a.Verdict), flags)
+	if a.Verdict == VerdictAccepted {
+		dst = appendU32(dst, a.ChunkBytes)
+	}
+	if a.HasReply {
+		dst = append(dst, a.Codec)
+		dst = appendPayload(dst, a.Reply, MaxPayload)
+	}
+	return dst
+}
+
+// DecodeAdmitResult reads the payload of the Reply to a JoinAdmit.
+func DecodeAdmitResult(payload []byte) (a AdmitResult, err error) {
+	d := decoder{b: payload, cmd: CmdReply}
+	a.Verdict = Verdict(d.u8max("verdict", uint8(VerdictRejected)))
+	if a.Verdict == 0 {
+		d.fail("verdict", ErrEmpty)
+	}
+	a.HasReply = d.bits("flags", admitHasReply) != 0
+	if a.Verdict == VerdictAccepted {
+		a.ChunkBytes = d.chunkBytes("chunkBytes")
+	}
+	if a.HasReply {
+		a.Codec = d.u8max("codec", MaxCodec)
+		a.Reply = d.payload(MaxPayload)
+	}
+	return a, d.done()
+}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -10,7 +11,7 @@ import (
 func samples() map[Command][]Record {
 	ref := Ref{ID: []byte("player-42"), ObjGen: 7, Mesh: []byte("eu"), RID: []byte("node-a"), Lifecycle: 3, OwnerGen: 9}
 	op := [16]byte{0: 1, 15: 2}
-	return map[Command][]Record{
+	all := map[Command][]Record{
 		CmdHello: {
 			&Hello{MinVersion: 1, MaxVersion: 3, Mesh: []byte("eu"), RID: []byte("node-a"), Lifecycle: 5, Role: RoleServer, Nonce: [32]byte{1}, ExpectRID: []byte("node-b")},
 			&Hello{MinVersion: 1, MaxVersion: 1, Mesh: []byte("eu"), RID: []byte("node-a"), Lifecycle: 5, Nonce: [32]byte{1}},
@@ -50,6 +51,8 @@ func samples() map[Command][]Record {
 		CmdUserSpotClose:  {&UserSpotClose{Correlation: 17, Ref: ref, StoreVersion: 9, Op: op, DeadlineMS: 5000}},
 		CmdActorCreate:    {&ActorCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("player-42"), Type: []byte("player"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
 	}
+	maps.Copy(all, moveSamples())
+	return all
 }
 
 // Generators of field values that peers accept.
@@ -84,7 +87,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 20).Draw(t, "command") {
+	switch rapid.IntRange(0, 36).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -141,7 +144,9 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		return &UserSpotClose{Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), StoreVersion: genSome.Draw(t, "version"), Op: genOp.Draw(t, "op"), DeadlineMS: genMS.Draw(t, "ms")}
 	case 19:
 		return &UserSpotCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}
-	default:
+	case 20:
 		return &ActorCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}
+	default:
+		return genMove.Draw(t, "move")
 	}
 })

@@ -63,11 +63,11 @@ func TestCommandTable(t *testing.T) {
 			t.Errorf("%s: %v, want %s", what, got, want)
 		}
 	}
-	f("credited", credited, "actorSend actorRequest instanceMessage sessionPacket push")
+	f("credited", credited, "actorSend actorRequest instanceMessage joinAdmit relay sessionPacket push")
 	f("before admit", before, "hello admit reject")
-	f("requests", requests, "actorRequest actorDestroy bind userSpotCreate userSpotClose actorCreate")
-	f("answers", answers, "reply error")
-	if got := Command(40).String(); got != "command(40)" {
+	f("requests", requests, "actorRequest actorDestroy joinAdmit bind restore sessionSeal userSpotCreate userSpotClose actorCreate")
+	f("answers", answers, "reply error sessionSealed")
+	if got := Command(45).String(); got != "command(45)" {
 		t.Errorf("unknown command prints %q", got)
 	}
 }
@@ -169,7 +169,7 @@ func TestEveryCutOfARecordIsRefused(t *testing.T) {
 }
 
 func TestTrailingBytesAreRefusedWithoutAPayload(t *testing.T) {
-	withPayload := map[Command]bool{CmdActorSend: true, CmdActorRequest: true, CmdReply: true, CmdSessionPacket: true, CmdPush: true, CmdInstance: true}
+	withPayload := map[Command]bool{CmdActorSend: true, CmdActorRequest: true, CmdReply: true, CmdSessionPacket: true, CmdPush: true, CmdInstance: true, CmdJoinAdmit: true, CmdRelayedReply: true, CmdStateChunk: true}
 	for cmd, recs := range samples() {
 		b := append(recs[0].AppendTo(nil), 0)
 		binary.BigEndian.PutUint32(b, uint32(len(b)-4))
@@ -246,6 +246,8 @@ func TestOversizedValuesArePanicsOfTheEncoder(t *testing.T) {
 	f("metadata over its limit", &ActorMessage{ID: []byte("a"), Op: 1, Name: []byte("n"), Metadata: make([]byte, MaxMetadata+1)})
 	f("payload over its limit", &Push{Payload: make([]byte, MaxPayload+1)})
 	f("reply over its limit", &Reply{Payload: make([]byte, MaxReplyPayload+1)})
+	f("relayed payload over its limit", &Relay{Message: Carried{Payload: make([]byte, MaxPayload+1)}})
+	f("chunk over its limit", &StateChunk{Payload: make([]byte, MaxChunk+1)})
 	f("record over its limit", &Reply{Payload: make([]byte, MaxRecord)})
 }
 

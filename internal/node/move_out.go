@@ -1,0 +1,191 @@
+package node
+
+import (
+	"github.com/zlnode/zlnode/engine"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
+)
+
+// This file is what a move from here learns of its target, and how it ends.
+
+// progress takes what the target says of the move.
+func (o *moveOut) progress(l *linkConn, p *wire.MoveProgress) {
+	if p.State == wire.ProgressAssembling {
+		o.received(l, p.Chunks)
+		return
+	}
+	switch p.State {
+	case wire.ProgressCommitted:
+		o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
+	case wire.ProgressGone:
+		o.tell(relay.SourceEvent{Is: relay.SourceGivenUp})
+	}
+	if v := o.mover.Load(); v != nil {
+		told := *p
+		o.cell.step(func(t *turn) {
+			if t.refused == nil {
+				v.progress(t.claim, l, &told)
+			}
+		})
+	}
+}
+
+// actorLeft is told by the target, perhaps more than once, that the Actor is in its Spot
+// there.
+func (o *moveOut) actorLeft(a *wire.ActorLeft) {
+	if o.left.Swap(true) {
+		return
+	}
+	o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
+	spot := o.from
+	if spot == nil {
+		spot = o.node.entry
+	}
+	o.node.leftSpot(spot, refFromWire(&a.Ref))
+}
+
+// linked is told of a new link to the target.
+func (o *moveOut) linked(l *linkConn) {
+	if v := o.mover.Load(); v != nil {
+		o.cell.step(func(t *turn) {
+			if t.refused == nil {
+				v.reconnected(l)
+			}
+		})
+	}
+}
+
+// end brings the Actor to life again, if it stays.
+func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
+	n := o.node
+	o.stopSending()
+	o.leavePermit()
+	switch e.Outcome {
+	case relay.SourceMoved:
+		o.moved(&e.Row)
+		return JoinOutcome{}, true
+	case relay.SourceLost:
+		o.strand(e.Failure)
+		return JoinOutcome{}, true
+	}
+	if e.Prepared {
+		if l := n.linkOf(o.to); l != nil { // else its preparation ends by itself
+			l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
+		}
+	}
+	if e.Found && n.owns(&e.Row) {
+		o.cell.written(&e.Row)
+	} else if e.Doubt {
+		o.readAgain()
+	}
+	if e.Captured {
+		o.cell.box.Seal(&handBack{from: o.mover.Load()})
+	}
+	if e.Sealed {
+		n.abortBinding(o.binding, o.id.relocation, o.cell.ref)
+	}
+	if e.Outcome == relay.SourceRejected {
+		return JoinOutcome{Result: JoinRejected, Reply: e.Reply.Payload}, false
+	}
+	return JoinOutcome{Result: JoinFailed, Err: &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}}, false
+}
+
+// readAgain learns what version the row has, if that is in doubt.
+func (o *moveOut) readAgain() {
+	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
+		row, found, err := o.node.readRow(o.node.life, o.cell.ref.ID)
+		switch {
+		case err == nil && found && o.node.owns(&row):
+			o.cell.written(&row)
+			return
+		case err == nil, !pause(o.node.life, wait):
+			return
+		}
+	}
+}
+
+// moved begins to follow.
+func (o *moveOut) moved(row *store.Authority) {
+	n := o.node
+	ref := refOf(row)
+	if ref.RID != o.to.rid || ref.Lifecycle != o.to.lifecycle { // the target's word alone: as its commit makes it
+		ref = o.cell.ref
+		ref.RID, ref.Lifecycle, ref.OwnerGen = o.to.rid, o.to.lifecycle, ref.OwnerGen+1
+	}
+	version := max(uint64(row.Version), o.cell.version.Load()+1)
+	v, l := o.sealed(), n.linkOf(o.to)
+	o.cell.tenure.Store(leaving)
+	_ = o.inTurn(func(t *turn) *Error {
+		v.left(t.claim, l, ref, version)
+		return nil
+	}) // refused only if the node ends
+	n.routes.drop(ref.ID)
+	n.counters.movedOut.Add(1)
+	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
+}
+
+// strand leaves the Actor sealed, with its messages refused, until somebody frees it
+// (decision 4).
+func (o *moveOut) strand(f *relay.Failure) {
+	o.cell.stuck.Store(&stuck{"its move to node " + o.to.rid, &Error{Kind: f.Kind, Text: f.Text}, true})
+	o.node.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(o.cell.stuck.Load().String())).
+		Msg("an actor is at no node, as its move did not end in time; destroy it with its exact ref")
+	o.cell.tenure.Store(leaving)
+	v := o.sealed()
+	_ = o.inTurn(func(t *turn) *Error {
+		v.end(t.claim, errStranded)
+		return nil
+	}) // refused only if the node ends
+	o.node.moves.out.Delete(o.id.key())
+}
+
+// forget ends the follow.
+func (o *moveOut) forget() {
+	n := o.node
+	n.moves.out.Delete(o.id.key())
+	n.leaveTable(o.cell)
+	if l := n.linkOf(o.to); l != nil { // nothing more is relayed
+		l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
+	}
+	o.cell.step(func(t *turn) {
+		if t.refused == nil {
+			o.mover.Load().end(t.claim, errMoved)
+		}
+	})
+}
+
+// received takes how many chunks the target has. The first answer over a link says where the
+// payload begins, or goes on: the target may have had to end another attempt before.
+func (o *moveOut) received(l *linkConn, chunks uint32) {
+	o.mu.Lock()
+	t, begins := o.sent, o.begins
+	if o.sending != l {
+		t = nil
+	}
+	o.begins = o.begins && t == nil
+	o.mu.Unlock()
+	ok := true
+	switch {
+	case t == nil:
+	case begins:
+		ok = o.node.streams.send(l, t, chunks)
+	default:
+		ok = o.node.streams.acked(l, t, chunks)
+	}
+	if !ok {
+		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "it acknowledges chunks that were not sent"})
+	}
+}
+
+// stopSending ends the payload's way, if it is under way.
+func (o *moveOut) stopSending() {
+	o.mu.Lock()
+	l, t := o.sending, o.sent
+	o.sending, o.sent = nil, nil
+	o.mu.Unlock()
+	if l != nil {
+		o.node.streams.stop(l, t)
+	}
+}

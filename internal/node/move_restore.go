@@ -1,0 +1,149 @@
+package node
+
+import (
+	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/timer"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/relay"
+)
+
+// This file makes an Actor of what has come of it.
+
+// staged is what restoring gave.
+type staged struct {
+	instance any
+	timers   *timer.Set
+	binding  binding
+	saved    []message
+	failure  *relay.Failure
+
+	clientGone bool // the Session that the Actor was bound to is over
+}
+
+var (
+	errRestoreLate = &relay.Failure{Kind: errkind.DeadlineExceeded, Text: "its factory and its adapter did not end by the move's deadline"}
+	errFixedHere   = &relay.Failure{Kind: errkind.Rejected, Text: "by the target its type does not move"}
+)
+
+// stage makes the Actor and restores it. Past its time it is given up: what it still does
+// concerns an instance that nobody will see.
+func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
+	n, happened := i.node, relay.TargetEvent{Is: relay.TargetStaged}
+	if happened.Failure = i.retype(&e.Row); happened.Failure != nil {
+		return happened
+	}
+	if i.cell.typ.Policy == Disable {
+		happened.Failure = errFixedHere
+		return happened
+	}
+	ctx, cancel := untilTime(n.life, e.Deadline)
+	defer cancel()
+	if full := n.movesIn.enter(ctx, deadlineOf(ctx)); full != nil {
+		happened.Failure = failureOfMove(full)
+		return happened
+	}
+	i.mu.Lock()
+	payload, sent := i.payload, i.sent
+	i.mu.Unlock()
+	done, cell, from := make(chan staged, 1), i.cell, i.from
+	started := n.tasks.Go(func() {
+		defer n.movesIn.leave()
+		done <- cell.restore(payload, sent, from)
+	})
+	if !started {
+		n.movesIn.leave()
+		return relay.TargetEvent{Is: relay.TargetStopping}
+	}
+	select {
+	case s := <-done:
+		happened.Failure, happened.MayAct = s.failure, n.mayAct(clock.Now())
+		if s.failure == nil {
+			cell.instance, i.binding, i.clientGone = s.instance, s.binding, s.clientGone
+			i.setTimers(s.timers)
+			err := i.inTurn(func(*turn) { i.queue.saved = s.saved })
+			if err != nil {
+				happened.Failure = failureOfMove(err)
+			}
+		}
+		return happened
+	case <-ctx.Done(): // the task goes on with the payload
+		i.mu.Lock()
+		i.payload = nil
+		i.mu.Unlock()
+		n.tasks.Go(func() {
+			<-done
+			payload.Free()
+		}) // else the collector has it
+		if n.life.Err() != nil {
+			return relay.TargetEvent{Is: relay.TargetStopping}
+		}
+		happened.Failure = errRestoreLate
+		return happened
+	}
+}
+
+func (i *moveIn) setTimers(set *timer.Set) {
+	i.cell.timers = nil
+	if set != nil {
+		i.cell.timers = &objectTimers{set: set}
+		i.cell.timers.entry.Value = i.cell
+	}
+}
+
+// restore makes the Actor's value of a payload that its source sent then, and what goes along.
+func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from process) (s staged) {
+	n := c.node
+	lost := func(err error) staged {
+		return staged{failure: &relay.Failure{Kind: errkind.DataLost, Text: err.Error()}}
+	}
+	b, err := payload.Payload()
+	if err != nil {
+		return lost(err)
+	}
+	m, err := wire.DecodeMoveState(b)
+	if err != nil {
+		return lost(err)
+	}
+	if m.HasState != (c.typ.Policy == PreserveState) {
+		return staged{failure: &relay.Failure{Kind: errkind.InternalFailure, Text: "the nodes have different relocation policies for type " + c.typ.Name}}
+	}
+	failed := guard(n, "object", c.ref.ID, func() (e error) {
+		if s.instance, e = c.typ.Factory(&c.context); e == nil && m.HasState {
+			e = c.typ.Restore(s.instance, m.State)
+		}
+		return e
+	})
+	if c.failed("Restore", failed); failed != nil {
+		return staged{failure: &relay.Failure{Kind: errkind.InternalFailure, Text: "its factory or its adapter failed on node " + n.cfg.RID}}
+	}
+	if len(m.Timers) > 0 {
+		state, err := timer.Decode(m.Timers)
+		if err == nil {
+			s.timers, err = timer.Import(n.timerNow(), 0, state)
+		}
+		if err != nil {
+			return lost(err)
+		}
+	}
+	if m.HasBinding {
+		var unreachable *Error
+		switch s.binding, unreachable = n.adopt(&m.Binding); {
+		case unreachable == nil:
+		case unreachable.Kind == errkind.NotFound:
+			s.clientGone = true
+		default:
+			return staged{failure: failureOfMove(unreachable)}
+		}
+	}
+	for rest := m.Queue; len(rest) > 0; {
+		var w wire.Carried
+		w, rest, err = wire.DecodeCarried(rest)
+		if err != nil {
+			return lost(err)
+		}
+		s.saved = append(s.saved, c.arrived(&w, sent, from, nil, 0, nil))
+	}
+	return s
+}

@@ -1,0 +1,469 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
+)
+
+// moveOut is a move from this node: it performs what its Source wants, on the Join's task.
+type moveOut struct {
+	node   *Node
+	join   *PendingJoin
+	cell   *objectCell
+	id     moveID
+	to     process
+	spot   string                // that the Actor goes to
+	member bool                  // it is a User Spot
+	mover  atomic.Pointer[mover] // nil: the gate is not sealed
+	from   *objectCell           // the Spot that it leaves; nil: the Entry Spot
+
+	stopped context.Context // ends when the node begins to stop
+	stop    context.CancelFunc
+
+	// Of the task.
+	told      bool // the Source knows that
+	binding   binding
+	taken     captured
+	payload   *stream
+	row       store.Authority // as the reservation left it
+	permitted bool
+	locked    bool // the row is taken
+	linkLost  bool
+
+	targetGone bool // the Source knows that the target's process is over
+
+	until atomic.Int64 // clock.Mono; when the follow is over
+	left  atomic.Bool  // the Spot here was told that the Actor has left
+
+	mu      sync.Mutex
+	events  []relay.SourceEvent // that nobody has looked at yet
+	arrived chan struct{}       // has room for one: there are some
+	sending *linkConn           // by which the payload goes; nil: it does not
+	sent    *stream             // the payload, with sending
+	begins  bool                // the target has yet to say where it begins
+}
+
+// moveTarget is where a Join takes its Actor.
+type moveTarget struct {
+	to     process
+	spot   string
+	member bool // spot is a User Spot
+}
+
+// moveActor decides a Join to a Spot of another node, whose barrier stands. If the Actor is
+// not moved it is as it was, with all that waits for it in the Join's hold. If it is, what
+// comes for it is relayed from here for a time, and the Join is over here.
+func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
+	o := &moveOut{
+		node: n, join: j, cell: j.cell, to: to.to, spot: to.spot, member: to.member, from: j.cell.spot.Load(),
+		arrived: make(chan struct{}, 1), id: moveID{attempt: 1},
+	}
+	o.stopped, o.stop = context.WithCancel(n.life)
+	defer o.stop()
+	o.until.Store(int64(clock.Never))
+	rand.Read(o.id.relocation[:]) // never fails (crypto/rand)
+	if !o.cell.takeRow(ctx) {
+		j.decide(joinFailed(errJoinDeadline))
+		return
+	}
+	o.locked = true
+	defer o.leaveRow()
+	if !j.commits() { // from here on the Source says how it ends
+		return
+	}
+	n.moves.out.Store(o.id.key(), o)
+	if n.stopping.Load() {
+		o.stop()
+	}
+	end := o.run()
+	outcome, moved := o.end(&end)
+	if moved {
+		j.leave()
+		return
+	}
+	n.moves.out.Delete(o.id.key())
+	j.decide(outcome)
+}
+
+func (o *moveOut) leaveRow() {
+	if o.locked {
+		o.locked = false
+		o.cell.leaveRow()
+	}
+}
+
+// run does what the Source says, until its end.
+func (o *moveOut) run() relay.SourceEnded {
+	n, c := o.node, o.cell
+	source := relay.NewSource(clock.Now(), relay.SourceMove{
+		Unit: c.fence(), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Epoch: store.Epoch(n.known.Load()), Self: n.lease,
+		To: relay.Process{RID: o.to.rid, Lifecycle: store.LeaseGen(o.to.lifecycle)}, SpotID: o.spot, InUserSpot: o.member,
+		Fixed: c.typ.Policy == Disable, Relocation: o.id.relocation, Attempt: o.id.attempt,
+		ReserveOp: newOpID(), AbortOp: newOpID(), Deadline: o.join.Deadline,
+	}, n.moveTiming())
+	for {
+		next, due := source.Effect()
+		until, _ := source.NextDeadline()
+		happened := relay.SourceEvent{Is: relay.SourceTick}
+		switch {
+		case due && next.Do == relay.SourceEnd:
+			return next.End
+		case due:
+			happened = o.perform(&next, until)
+		default:
+			happened = o.wait(until)
+		}
+		if happened.Is != 0 {
+			source.Step(clock.Now(), happened)
+		}
+	}
+}
+
+// tell brings an event to the task.
+func (o *moveOut) tell(e relay.SourceEvent) {
+	o.mu.Lock()
+	o.events = append(o.events, e)
+	o.mu.Unlock()
+	select {
+	case o.arrived <- struct{}{}:
+	default:
+	}
+}
+
+func (o *moveOut) next() (e relay.SourceEvent, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.events) == 0 {
+		return e, false
+	}
+	e = o.events[0]
+	o.events = o.events[1:]
+	return e, true
+}
+
+// wait returns what happens next, until the given time.
+func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
+	ctx, cancel := untilTime(o.node.life, until)
+	defer cancel()
+	for {
+		changed := o.node.links.watch()
+		if e, ok := o.next(); ok {
+			return e
+		}
+		if o.linkLost && o.node.linkOf(o.to) != nil {
+			o.linkLost = false
+			return relay.SourceEvent{Is: relay.SourceLinkUp}
+		}
+		if !o.targetGone && o.node.links.superseded(o.to) {
+			o.targetGone = true
+			return relay.SourceEvent{Is: relay.SourceTargetGone}
+		}
+		select {
+		case <-o.arrived:
+		case <-changed:
+		case <-o.stopping():
+			return o.interrupted()
+		case <-ctx.Done():
+			return o.interrupted()
+		}
+	}
+}
+
+// stopping is closed once the node has begun to stop, until the Source knows.
+func (o *moveOut) stopping() <-chan struct{} {
+	if o.told {
+		return nil
+	}
+	return o.stopped.Done()
+}
+
+// untilTime returns a context that ends then.
+func untilTime(ctx context.Context, until clock.Mono) (context.Context, context.CancelFunc) {
+	if until == clock.Never {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, until.Time())
+}
+
+// perform does one effect, whose end it returns; zero if nobody waits for one.
+func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened relay.SourceEvent) {
+	n := o.node
+	ctx, cancel := untilTime(n.life, until)
+	defer cancel()
+	if !o.told {
+		defer context.AfterFunc(o.stopped, cancel)()
+	}
+	switch e.Do {
+	case relay.SourceAdmit:
+		return o.admit(ctx)
+	case relay.SourceReserve:
+		happened.Is = relay.SourceReserved
+		happened.Change, happened.Err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.ReserveMove(ctx, e.Reserve) })
+	case relay.SourcePermit:
+		happened.Is = relay.SourcePermitted
+		full := n.movesOut.enter(ctx, until)
+		if o.permitted = full == nil; !o.permitted {
+			happened.Failure = failureOfMove(full)
+		}
+	case relay.SourceSealSession:
+		return o.sealSession(ctx)
+	case relay.SourceCapture:
+		happened.Is = relay.SourceCaptured
+		if err := o.capture(); err != nil {
+			happened.Failure = failureOfMove(err)
+		}
+	case relay.SourceRestore:
+		o.row = e.Row
+		return o.restore(ctx, e)
+	case relay.SourceRelay:
+		o.relay()
+	case relay.SourceRead:
+		happened.Is = relay.SourceRow
+		happened.Row, happened.Found, happened.Err = n.readRow(n.life, o.cell.ref.ID)
+	case relay.SourceAbort:
+		happened.Is = relay.SourceAborted
+		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, e.Abort) })
+	case relay.SourceSettle:
+		o.settle()
+	case relay.SourceConfirm:
+		return o.confirm()
+	case relay.SourceEnd: // see run
+	}
+	return happened
+}
+
+func failureOfMove(err *Error) *relay.Failure {
+	return &relay.Failure{Kind: err.Kind, Text: err.onWire()}
+}
+
+// interrupted is the event in place of that of an effect that did not end by its time.
+func (o *moveOut) interrupted() relay.SourceEvent {
+	if o.stopped.Err() != nil && !o.told {
+		o.told = true
+		return relay.SourceEvent{Is: relay.SourceStopping}
+	}
+	return relay.SourceEvent{Is: relay.SourceTick}
+}
+
+// lost is the event of a link that is not there.
+func (o *moveOut) lost() relay.SourceEvent {
+	o.linkLost = true
+	return relay.SourceEvent{Is: relay.SourceLinkLost}
+}
+
+// ask sends the target a request and waits for its one end. begin is called right before. A
+// nil link: there is none.
+func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record, begin func(*linkConn)) (result, *linkConn) {
+	l := o.node.linkOf(o.to)
+	if l == nil {
+		return result{err: errLinkLost}, nil
+	}
+	w := waiters.Get().(*waiter)
+	corr, err := l.pending.add(w, 0)
+	if err != nil {
+		waiters.Put(w)
+		return result{err: err}, l
+	}
+	if begin != nil {
+		begin(l)
+	}
+	if err := l.sendRecord(ctx, record(corr)); err != nil {
+		return l.pending.abandon(w, corr, err), l
+	}
+	return l.pending.await(ctx, w, corr, deadlineOf(ctx)), l
+}
+
+// ended says how a request to the target ended that brought no answer; zero: it did.
+func (o *moveOut) ended(ctx context.Context, r *result, l *linkConn) relay.SourceEvent {
+	switch {
+	case r.err == nil:
+	case l == nil || l.gone.Load():
+		return o.lost()
+	case ctx.Err() != nil:
+		return o.interrupted()
+	}
+	return relay.SourceEvent{}
+}
+
+func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
+	j, c := o.join, o.cell
+	r, l := o.ask(ctx, func(corr uint64) wire.Record {
+		return &wire.JoinAdmit{
+			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Op: j.Op, Ref: wireRef(c.ref),
+			StoreVersion: c.version.Load(), SpotID: []byte(o.spot), DeadlineMS: wire.DeadlineMS(j.Deadline.Sub(clock.Now())),
+			Codec: j.Codec, Request: j.Request,
+		}
+	}, nil)
+	e := o.ended(ctx, &r, l)
+	if e.Is != 0 {
+		return e
+	}
+	e.Is = relay.SourceAdmitted
+	if r.err != nil {
+		e.Failure = failureOfMove(r.err)
+		return e
+	}
+	defer r.owner.Free()
+	a, err := wire.DecodeAdmitResult(r.payload)
+	if err != nil {
+		e.Failure = &relay.Failure{Kind: errkind.ProtocolError, Text: "node " + o.to.rid + " answered with " + err.Error()}
+		return e
+	}
+	e.Reject, e.ChunkBytes = a.Verdict == wire.VerdictRejected, a.ChunkBytes
+	if a.HasReply {
+		e.Reply = relay.Reply{Present: true, Codec: a.Codec, Payload: append([]byte{}, a.Reply...)}
+	}
+	return e
+}
+
+// inTurn runs f in a step of the Actor, whose messages wait meanwhile.
+func (o *moveOut) inTurn(f func(t *turn) *Error) *Error {
+	done := make(chan *Error, 1)
+	o.cell.step(func(t *turn) {
+		if t.refused != nil {
+			done <- t.refused
+			return
+		}
+		done <- f(t)
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-o.node.life.Done():
+		return errStopping
+	}
+}
+
+func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
+	e := relay.SourceEvent{Is: relay.SourceSessionSealed}
+	err := o.inTurn(func(*turn) *Error {
+		o.binding = o.cell.binding
+		return nil
+	})
+	if err == nil {
+		e.SealedAt, e.Bound, err = o.node.sealBinding(ctx, o.cell, o.binding, o.id.relocation)
+	}
+	if err != nil {
+		e.Failure = failureOfMove(err)
+	}
+	if !e.Bound {
+		o.binding = binding{}
+	}
+	return e
+}
+
+// relay crosses the boundary: what was captured is not needed here any more.
+func (o *moveOut) relay() {
+	v, l := o.mover.Load(), o.node.linkOf(o.to)
+	o.cell.tenure.Store(leaving)
+	o.cell.step(func(t *turn) {
+		if t.refused == nil {
+			v.relay(t.claim, l)
+		}
+	})
+	o.stopSending()
+	o.payload, o.taken = nil, captured{}
+	o.leavePermit()
+	o.leaveRow()
+}
+
+func (o *moveOut) leavePermit() {
+	if o.permitted {
+		o.permitted = false
+		o.node.movesOut.leave()
+	}
+}
+
+// settle has the target say what became of the move.
+func (o *moveOut) settle() {
+	if l := o.node.linkOf(o.to); l != nil {
+		l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
+		l.sendControl(&wire.MoveAsk{Relocation: o.id.relocation, Attempt: o.id.attempt})
+	}
+	o.linkLost = o.node.linkOf(o.to) == nil
+}
+
+// confirm writes the Actor's row again, as its owner.
+func (o *moveOut) confirm() relay.SourceEvent {
+	e := relay.SourceEvent{Is: relay.SourceConfirmed}
+	if !o.locked {
+		if !o.cell.takeRow(o.node.life) {
+			e.Failure = failureOfMove(errStopping)
+			return e
+		}
+		o.locked = true
+	}
+	if err := o.node.confirm(o.cell); err != nil {
+		e.Failure = failureOfMove(err)
+	}
+	row, found, err := o.node.readRow(o.node.life, o.cell.ref.ID)
+	if err == nil {
+		e.Row, e.Found = row, found
+	}
+	return e
+}
+
+// sealed seals the Actor's gate, if it is not, and returns its mover.
+func (o *moveOut) sealed() *mover {
+	v := o.mover.Load()
+	if v == nil {
+		v = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
+		o.mover.Store(v)
+		o.cell.box.Seal(v)
+	}
+	return v
+}
+
+// capture seals the Actor's gate and takes what goes along.
+func (o *moveOut) capture() *Error {
+	v := o.sealed()
+	return o.inTurn(func(*turn) (err *Error) {
+		o.taken, err = v.capture(&o.binding)
+		return err
+	})
+}
+
+// restore sends the payload and waits until the target is ready. A Try that was begun over
+// a link that was lost goes on behind what the target says that it has.
+func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.SourceEvent {
+	n := o.node
+	if o.payload == nil {
+		segments := [][]byte{o.taken.head, o.taken.queue, o.taken.state}
+		o.payload = &stream{id: o.id, out: chunker.NewOutgoing(segments, e.ChunkBytes, n.cfg.MoveCompression)}
+	}
+	m := o.payload.out.Manifest()
+	r, l := o.ask(ctx, func(corr uint64) wire.Record {
+		return &wire.Restore{
+			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Op: o.join.Op, Ref: wireRef(o.cell.ref),
+			StoreVersion: uint64(o.row.Version), Epoch: uint64(o.row.Epoch), SpotID: []byte(o.row.SpotID),
+			TargetSpotID: []byte(o.spot), InUserSpot: o.member, SourceOwnerID: []byte(n.lease.OwnerID), SourceLease: uint64(n.lease.Gen),
+			DeadlineMS: wire.DeadlineMS(o.join.Deadline.Sub(clock.Now())),
+			Manifest: wire.Manifest{
+				Total: m.Total, Raw: m.Raw, ChunkBytes: m.ChunkBytes, Chunks: m.Chunks, CRC: m.CRC, Compression: uint8(m.Compression),
+			},
+		}
+	}, func(l *linkConn) {
+		o.mu.Lock()
+		o.sending, o.sent, o.begins = l, o.payload, true
+		o.mu.Unlock()
+	})
+	happened := o.ended(ctx, &r, l)
+	switch {
+	case happened.Is != 0:
+	case r.err != nil:
+		happened.Is, happened.Failure = relay.SourceRefused, failureOfMove(r.err)
+	default:
+		r.owner.Free()
+		happened.Is, happened.MayAct = relay.SourceReady, n.mayAct(clock.Now())
+	}
+	return happened
+}

@@ -1,0 +1,472 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
+)
+
+// moveIn is a move to this node, from the first request of its source on: it performs what
+// its Target wants, on a task of its own.
+type moveIn struct {
+	node  *Node
+	id    moveID
+	from  process
+	queue *incoming
+	until atomic.Int64                   // clock.Mono; when the source sends nothing any more
+	left  atomic.Pointer[wire.ActorLeft] // what the source is told once the Actor is in its Spot
+
+	// Of the task. cell is the queue's, too.
+	cell     *objectCell
+	typed    bool // cell is of the Actor's type; before, its type is not known
+	spot     *objectCell
+	entered  bool // the spot's roster counts the Actor
+	binding  binding
+	admitted relay.Reply
+	locked   bool // the row is taken
+	// mine is when the Store first said that the Actor is this node's; 0: not yet.
+	mine clock.Mono
+
+	clientGone bool // the Actor's client is to be told of as gone
+
+	mu       sync.Mutex
+	fence    relay.Fence
+	commits  bool // a commit was sent whose outcome is not known
+	progress relay.Progress
+	events   []relay.TargetEvent // that nobody has looked at yet
+	arrived  chan struct{}       // has room for one: there are some
+	asked    waiting             // for admission
+	request  []byte              // of that
+	codec    uint8
+	restores waiting // for relay-ready
+	op       store.OpID
+	spotID   string
+	member   bool // spotID is a User Spot
+	payload  *chunker.Incoming
+	sent     clock.Mono // when the source began to send it, as far as is known here
+	broken   error
+	filling  bool          // a link writes a chunk into payload, or into one that was dropped
+	whole    chan struct{} // closed when all of the payload has come, or it is broken
+	over     chan struct{}
+}
+
+// waiting is a request of the source that is to be answered.
+type waiting struct {
+	link *linkConn
+	corr uint64
+}
+
+// anActor is the type of Actors whose type is not read yet. Their packets find their
+// handlers when they run.
+var anActor = &ObjectType{Kind: store.Actor, packets: map[string]*packetType{}}
+
+// run does what the Target says, until its end.
+func (i *moveIn) run() {
+	n := i.node
+	target := relay.NewTarget(relay.TargetJob{
+		Self: n.lease, From: relay.Process{RID: i.from.rid, Lifecycle: store.LeaseGen(i.from.lifecycle)},
+		CommitOp: newOpID(), GiveUpOp: newOpID(),
+	}, n.moveTiming())
+	assembling := false
+	for {
+		next, due := target.Effect()
+		until, _ := target.NextDeadline()
+		var happened relay.TargetEvent
+		switch {
+		case due && next.Do == relay.TargetEnd:
+			i.end(&next)
+			return
+		case due:
+			assembling = next.Do == relay.TargetAssemble
+			happened = i.perform(&next, until)
+		default:
+			happened = i.wait(until, assembling)
+			assembling = assembling && happened.Is != relay.TargetAssembled && happened.Is != relay.TargetBroken
+		}
+		if happened.Is != 0 {
+			target.Step(clock.Now(), happened)
+		}
+		i.mu.Lock()
+		if happened.Is == relay.TargetRestoring {
+			i.fence = target.Fence()
+		}
+		i.commits, i.progress = target.Committing(), target.Progress()
+		i.mu.Unlock()
+	}
+}
+
+// wait returns what happens next, until the given time.
+func (i *moveIn) wait(until clock.Mono, assembling bool) relay.TargetEvent {
+	ctx, cancel := untilTime(i.node.life, until)
+	defer cancel()
+	var whole chan struct{}
+	if assembling {
+		i.mu.Lock()
+		whole = i.whole
+		i.mu.Unlock()
+	}
+	for {
+		if e, ok := i.next(); ok {
+			return e
+		}
+		select {
+		case <-i.arrived:
+		case <-whole:
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			if i.broken != nil {
+				return relay.TargetEvent{Is: relay.TargetBroken, Failure: &relay.Failure{Kind: errkind.DataLost, Text: i.broken.Error()}}
+			}
+			return relay.TargetEvent{Is: relay.TargetAssembled, MayAct: i.node.mayAct(clock.Now())}
+		case <-ctx.Done():
+			if i.node.life.Err() != nil {
+				return relay.TargetEvent{Is: relay.TargetStopping}
+			}
+			return relay.TargetEvent{Is: relay.TargetTick}
+		}
+	}
+}
+
+// perform does one effect, whose end it returns; zero if nobody waits for one.
+func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened relay.TargetEvent) {
+	n := i.node
+	ctx, cancel := untilTime(n.life, until)
+	defer cancel()
+	switch e.Do {
+	case relay.TargetRead:
+		happened.Is = relay.TargetRow
+		happened.Row, happened.Found, happened.Err = n.readRow(n.life, i.cell.ref.ID)
+	case relay.TargetAsk:
+		return i.askSpot(e)
+	case relay.TargetAnswer:
+		i.answerAsk(e)
+	case relay.TargetAssemble: // see wait
+	case relay.TargetStage:
+		return i.stage(e)
+	case relay.TargetReady:
+		if to := i.waiting(&i.restores); to.link != nil {
+			to.link.sendReply(to.corr, 0, nil)
+		}
+	case relay.TargetRefuse:
+		i.refuse(e)
+	case relay.TargetCommit:
+		i.takeRow()
+		happened.Is = relay.TargetCommitted
+		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.CommitMove(ctx, e.Commit) })
+	case relay.TargetGiveUp:
+		happened.Is = relay.TargetGaveUp
+		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, e.GiveUp) })
+	case relay.TargetConfirm:
+		return i.confirm(&e.Row)
+	case relay.TargetMerge:
+		happened.Is = relay.TargetMerged
+		i.merge()
+	case relay.TargetJoined:
+		happened.Is = relay.TargetJoinedDone
+		if err := n.joinedSpot(ctx, i.spotHere(), i.cell.ref); err != nil {
+			happened.Failure = failureOfMove(err)
+		}
+		i.tellLeft()
+	case relay.TargetComplete:
+		happened.Is = relay.TargetCompleted
+		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
+		if err := n.complete(ctx, i.cell, done); err != nil {
+			happened.Failure = failureOfMove(err)
+		}
+	case relay.TargetEnd: // see run
+	}
+	return happened
+}
+
+// waiting takes who waits for an answer.
+func (i *moveIn) waiting(w *waiting) waiting {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	to := *w
+	*w = waiting{}
+	return to
+}
+
+func (i *moveIn) takeRow() {
+	if !i.locked {
+		i.locked = i.cell.takeRow(i.node.life)
+	}
+}
+
+func (i *moveIn) leaveRow() {
+	if i.locked {
+		i.locked = false
+		i.cell.leaveRow()
+	}
+}
+
+// spotHere returns the Spot that the Actor comes to.
+func (i *moveIn) spotHere() *objectCell {
+	if i.spot != nil {
+		return i.spot
+	}
+	return i.node.entry
+}
+
+// retype makes the Actor's cell one of its stable type, with the same mailbox (RL-02).
+func (i *moveIn) retype(row *store.Authority) *relay.Failure {
+	if i.typed {
+		return nil
+	}
+	n := i.node
+	typ := n.app.typeOf(store.Actor, row.Type)
+	if typ == nil {
+		return &relay.Failure{Kind: errkind.Unavailable, Text: "node " + n.cfg.RID + " takes no actors of type " + row.Type}
+	}
+	before := i.cell
+	cell := n.cellWith(typ, before.ref, i.queue, before.box)
+	cell.tenure.Store(arriving)
+	err := i.inTurn(func(*turn) { i.queue.cell.Store(cell) })
+	if err != nil {
+		return failureOfMove(err)
+	}
+	i.cell, i.typed = cell, true
+	n.replace(before, cell)
+	return nil
+}
+
+// inTurn runs f in a step of the Actor.
+func (i *moveIn) inTurn(f func(t *turn)) *Error {
+	done := make(chan *Error, 1)
+	i.cell.step(func(t *turn) {
+		if t.refused == nil {
+			f(t)
+		}
+		done <- t.refused
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-i.node.life.Done():
+		return errStopping
+	}
+}
+
+// askSpot has the Spot decide. It is entered first, so that it is not closed meanwhile.
+func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
+	n, decided := i.node, relay.TargetEvent{Is: relay.TargetDecided}
+	if decided.Failure = i.retype(&e.Row); decided.Failure != nil {
+		return decided
+	}
+	i.mu.Lock()
+	id, request, codec := i.spotID, i.request, i.codec
+	i.mu.Unlock()
+	spot := n.cellOf(id, store.UserSpot)
+	switch {
+	case spot == nil || spot.gone.Load():
+		decided.Failure = &relay.Failure{Kind: errkind.NotFound, Text: "the spot is not at node " + n.cfg.RID}
+		return decided
+	case !spot.members.enter():
+		decided.Failure = failureOfMove(errClosing)
+		return decided
+	}
+	i.spot, i.entered = spot, true
+	ctx, cancel := untilTime(n.life, e.Deadline)
+	defer cancel()
+	actor := refOf(&e.Row)
+	a, err := n.askSpot(ctx, spot, JoinAsk{Actor: actor, Type: e.Row.Type, Codec: codec, Request: request})
+	switch {
+	case err != nil:
+		decided.Failure = failureOfMove(err)
+	default:
+		decided.Reject, decided.Reply = a.Reject, relay.Reply{Present: a.Reply != nil, Payload: a.Reply}
+	}
+	decided.MayAct = n.mayAct(clock.Now())
+	return decided
+}
+
+// answerAsk answers the question for admission.
+func (i *moveIn) answerAsk(e *relay.TargetEffect) {
+	if e.Failure != nil || e.Reject {
+		i.unregister()
+	}
+	to := i.waiting(&i.asked)
+	if to.link == nil {
+		return
+	}
+	if e.Failure != nil {
+		to.link.sendError(to.corr, &Error{Kind: e.Failure.Kind, Text: e.Failure.Text})
+		return
+	}
+	a := wire.AdmitResult{Verdict: wire.VerdictAccepted, ChunkBytes: uint32(i.node.cfg.MoveChunkBytes), HasReply: e.Reply.Present, Codec: e.Reply.Codec, Reply: e.Reply.Payload}
+	if e.Reject {
+		a.Verdict, a.ChunkBytes = wire.VerdictRejected, 0
+	} else {
+		i.admitted = e.Reply
+	}
+	to.link.sendReply(to.corr, 0, a.AppendTo(nil))
+}
+
+func (i *moveIn) leaveSpot() {
+	if i.entered {
+		i.entered = false
+		i.spot.members.leave()
+	}
+}
+
+// refuse answers the request to restore.
+func (i *moveIn) refuse(e *relay.TargetEffect) {
+	if e.Unstage {
+		i.unstage()
+	}
+	if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendError(to.corr, &Error{Kind: e.Failure.Kind, Text: e.Failure.Text})
+	}
+}
+
+// unstage drops what was assembled and restored.
+func (i *moveIn) unstage() {
+	i.mu.Lock()
+	i.freePayload()
+	i.broken, i.whole = nil, make(chan struct{})
+	i.mu.Unlock()
+	i.cell.instance, i.binding = nil, binding{}
+	i.setTimers(nil)
+	_ = i.inTurn(func(*turn) {
+		for k := range i.queue.saved {
+			i.queue.saved[k].done()
+		}
+		i.queue.saved = nil
+	}) // if the Actor is refused, so is what it had
+}
+
+// confirm sees to it that the row is written in the epoch that this node knows.
+func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
+	if i.mine == 0 {
+		i.mine = clock.Now()
+	}
+	e := relay.TargetEvent{Is: relay.TargetConfirmed, Row: *row}
+	i.takeRow()
+	i.cell.written(row)
+	i.cell.rowSpot = i.spot
+	if err := i.node.confirm(i.cell); err != nil {
+		e.Failure = failureOfMove(err)
+	}
+	e.Row.Version, e.Row.Epoch = store.Version(i.cell.version.Load()), store.Epoch(i.cell.epoch.Load())
+	return e
+}
+
+// merge makes the Actor this node's, with dispatch closed.
+func (i *moveIn) merge() {
+	n, cell := i.node, i.cell
+	_ = i.inTurn(func(t *turn) {
+		i.queue.known = true
+		if i.spot != nil {
+			g := i.spot.group.Load()
+			t.claim.Join(g)
+			cell.group.Store(g)
+			cell.spot.Store(i.spot)
+			i.entered = false // the Actor is a member
+		}
+		cell.bind(i.binding)
+		cell.tenure.Store(owned)
+	}) // only a node that stops refuses
+	i.takePlace()
+	n.routes.drop(cell.ref.ID)
+	if l := n.linkOf(i.from); l != nil {
+		i.answer(l)
+	}
+	if i.binding.stands() {
+		n.commitBinding(i.binding, i.id.relocation, cell.ref)
+	}
+}
+
+// takePlace puts the Actor into the object table in place of what follows it from here: the
+// route from here ends when the return commits.
+func (i *moveIn) takePlace() {
+	n, cell := i.node, i.cell
+	var before *objectCell
+	n.actors.Update(cell.ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
+		if present && now != cell {
+			before = now
+		}
+		return cell, true
+	})
+	if before != nil {
+		before.gone.Store(true)
+		before.step(func(t *turn) {
+			if v, ok := before.current.(*mover); ok && t.refused == nil {
+				v.home = cell
+			}
+		})
+	}
+}
+
+// tellLeft tells the source that the Actor is in its Spot here. If the link is lost then,
+// the source hears it when it asks on the next one.
+func (i *moveIn) tellLeft() {
+	if i.left.Load() != nil {
+		return
+	}
+	i.mu.Lock()
+	spot := i.spotID
+	i.mu.Unlock()
+	told := &wire.ActorLeft{Relocation: i.id.relocation, Attempt: i.id.attempt, Ref: wireRef(i.cell.ref), SpotID: []byte(spot)}
+	i.left.Store(told)
+	if l := i.node.linkOf(i.from); l != nil {
+		l.sendControl(told)
+	}
+}
+
+// end opens the Actor, or drops what was prepared.
+func (i *moveIn) end(e *relay.TargetEffect) {
+	n := i.node
+	switch e.Outcome {
+	case relay.TargetOpened:
+		n.counters.movedIn.Add(1)
+		i.cell.box.Seal(&merging{from: i.queue})
+		n.counters.targetResume.add(clock.Now().Sub(i.mine))
+		if i.clientGone {
+			n.disconnected(i.spotHere(), i.cell.ref)
+		}
+	case relay.TargetStuck:
+		i.leaveRow()
+		i.cell.seal(i.queue, stuck{"a callback of its move here", &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, true})
+	default:
+		i.drop(e.Failure)
+	}
+	i.mu.Lock()
+	i.freePayload()
+	i.broken = context.Canceled // what still comes is not looked at
+	i.mu.Unlock()
+	i.leaveRow()
+	i.until.Store(int64(clock.Now().Add(relayedFor)))
+	if e.Outcome == relay.TargetDropped {
+		n.moves.in.Delete(i.id.key())
+	}
+	n.moves.preparing.Update(i.cell.ref.ID, func(now *moveIn, present bool) (*moveIn, bool) {
+		return now, present && now != i
+	})
+	close(i.over)
+}
+
+// unregister removes the temporary queue, with the place in the Spot.
+func (i *moveIn) unregister() {
+	i.node.leaveTable(i.cell)
+	i.leaveSpot()
+	_ = i.inTurn(func(t *turn) { i.queue.drop(t.claim, errNotHere) }) // if it is refused, that was done before
+}
+
+func (i *moveIn) drop(f *relay.Failure) {
+	i.unregister()
+	if f == nil {
+		f = &relay.Failure{Kind: errkind.Unavailable, Text: "the move was given up"}
+	}
+	for _, w := range []*waiting{&i.asked, &i.restores} {
+		if to := i.waiting(w); to.link != nil {
+			to.link.sendError(to.corr, &Error{Kind: f.Kind, Text: f.Text})
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package node
+
+import (
+	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/cmap"
+	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/relay"
+)
+
+const opMove = "move"
+
+// moves are the objects that go from this node or come to it, by the id of their move.
+type moves struct {
+	out *cmap.Map[*moveOut]
+	in  *cmap.Map[*moveIn]
+	// preparing has what comes by the object's id, of which there is one at a time (RL-13).
+	preparing *cmap.Map[*moveIn]
+}
+
+func newMoves() moves {
+	return moves{out: cmap.New[*moveOut](), in: cmap.New[*moveIn](), preparing: cmap.New[*moveIn]()}
+}
+
+// moveTiming is how long the machines of package relay wait.
+func (n *Node) moveTiming() relay.Timing {
+	return relay.Timing{
+		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: n.cfg.RelocationCutoverWaitTimeout,
+		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: moveValidity, Prepared: preparedMin,
+	}
+}
+
+func (id *moveID) key() string { return string(id.relocation[:]) }
+
+// movingOut returns the move from here that a peer speaks of, or nil.
+func (l *linkConn) movingOut(relocation *[16]byte, attempt uint32) *moveOut {
+	o, ok := l.node.moves.out.LoadBytes(relocation[:])
+	if !ok || o.id.attempt != attempt || o.to != l.process() {
+		return nil
+	}
+	return o
+}
+
+// movingIn returns the move to here that a peer speaks of, or nil.
+func (l *linkConn) movingIn(relocation *[16]byte, attempt uint32) *moveIn {
+	i, ok := l.node.moves.in.LoadBytes(relocation[:])
+	if !ok || i.id.attempt != attempt || i.from != l.process() {
+		return nil
+	}
+	return i
+}
+
+// moveRecord takes what concerns a move; handled is false for other records.
+func (l *linkConn) moveRecord(cmd wire.Command, flags uint8, body []byte, owner *buf.Buf, paid uint32) (handled bool, err error) {
+	switch cmd {
+	case wire.CmdJoinAdmit:
+		a, err := wire.DecodeJoinAdmit(body)
+		if err != nil {
+			return true, err
+		}
+		l.joinAdmit(&a, paid)
+	case wire.CmdRestore:
+		r, err := wire.DecodeRestore(flags, body)
+		if err != nil {
+			return true, err
+		}
+		l.restore(&r)
+	case wire.CmdStateChunk:
+		c, err := wire.DecodeStateChunk(body)
+		if err != nil {
+			return true, err
+		}
+		if i := l.movingIn(&c.Relocation, c.Attempt); i != nil { // else the attempt is over (RL-13)
+			i.chunk(l, &c)
+		}
+	case wire.CmdMoveProgress:
+		p, err := wire.DecodeMoveProgress(body)
+		if err != nil {
+			return true, err
+		}
+		if o := l.movingOut(&p.Relocation, p.Attempt); o != nil {
+			o.progress(l, &p)
+		}
+	case wire.CmdMoveAsk:
+		a, err := wire.DecodeMoveAsk(body)
+		if err != nil {
+			return true, err
+		}
+		l.moveAsk(&a)
+	case wire.CmdRelay:
+		r, err := wire.DecodeRelay(body)
+		if err != nil {
+			return true, err
+		}
+		l.relayed(&r, body, owner, paid)
+	case wire.CmdCutover:
+		c, err := wire.DecodeCutover(body)
+		if err != nil {
+			return true, err
+		}
+		if i := l.movingIn(&c.Relocation, c.Attempt); i != nil {
+			i.cutover(l, &c)
+		}
+	case wire.CmdMoveAbort:
+		a, err := wire.DecodeMoveAbort(body)
+		if err != nil {
+			return true, err
+		}
+		if i := l.movingIn(&a.Relocation, a.Attempt); i != nil {
+			i.aborted()
+		}
+	case wire.CmdActorLeft:
+		a, err := wire.DecodeActorLeft(body)
+		if err != nil {
+			return true, err
+		}
+		if o := l.movingOut(&a.Relocation, a.Attempt); o != nil {
+			o.actorLeft(&a)
+		}
+	case wire.CmdRelayedReply:
+		r, err := wire.DecodeRelayedReply(flags, body)
+		if err != nil {
+			return true, err
+		}
+		l.relayedReply(&r, owner)
+	case wire.CmdFollowNotice:
+		f, err := wire.DecodeFollowNotice(body)
+		if err != nil {
+			return true, err
+		}
+		l.node.routes.moved(&f)
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// moveAsk tells the peer how far its move to here is.
+func (l *linkConn) moveAsk(a *wire.MoveAsk) {
+	if i := l.movingIn(&a.Relocation, a.Attempt); i != nil {
+		i.answer(l)
+		return
+	}
+	l.sendControl(&wire.MoveProgress{Relocation: a.Relocation, Attempt: a.Attempt, State: wire.ProgressGone})
+}
+
+// relayed takes a message that the peer relays after its object.
+func (l *linkConn) relayed(r *wire.Relay, body []byte, owner *buf.Buf, paid uint32) {
+	if i := l.movingIn(&r.Relocation, r.Attempt); i != nil {
+		i.tell(relay.TargetEvent{Is: relay.TargetRelayed})
+		i.queue.take(l, r, body, paid, owner)
+		return
+	}
+	l.consumed(int(paid)) // the peer has the original
+	l.sendControl(&wire.MoveProgress{Relocation: r.Relocation, Attempt: r.Attempt, State: wire.ProgressGone})
+}
+
+// linked is told of a new link: moves that wait for one to their peer go on.
+func (n *Node) linked(l *linkConn) {
+	n.moves.out.Range(func(_ string, o *moveOut) bool {
+		if o.to == l.process() {
+			o.linked(l)
+		}
+		return true
+	})
+}
+
+// passing returns how many Actors in the object table are another node's.
+func (n *Node) passing() (count int) {
+	look := func(c *objectCell, is uint32) {
+		if now, ok := n.actors.Load(c.ref.ID); ok && now == c && c.tenure.Load() == is {
+			count++
+		}
+	}
+	n.moves.out.Range(func(_ string, o *moveOut) bool {
+		look(o.cell, leaving)
+		return true
+	})
+	n.moves.preparing.Range(func(_ string, i *moveIn) bool {
+		look(i.queue.cell.Load(), arriving)
+		return true
+	})
+	return count
+}
+
+// sweepMoves ends the follows that are over, and forgets moves whose source sends nothing
+// any more.
+func (n *Node) sweepMoves(now clock.Mono) {
+	n.moves.out.Range(func(_ string, o *moveOut) bool {
+		if now.Reached(clock.Mono(o.until.Load())) {
+			o.forget()
+		}
+		return true
+	})
+	n.moves.in.Range(func(key string, i *moveIn) bool {
+		if now.Reached(clock.Mono(i.until.Load())) {
+			n.moves.in.Delete(key)
+		}
+		return true
+	})
+}
