@@ -187,9 +187,9 @@ func (k *bindingKey) owner(n *Node) process {
 	return k.link.process()
 }
 
-// arrived makes a message of what was carried here by the node from. What w says is
-// copied, or referenced where owner keeps it valid.
-func (c *objectCell) arrived(w *wire.Carried, from process, link *linkConn, paid uint32, owner *buf.Buf) (m message) {
+// arrived makes a message of what was carried here by the node from, whose deadline counts
+// from then on. What w says is copied, or referenced where owner keeps it valid.
+func (c *objectCell) arrived(w *wire.Carried, then clock.Mono, from process, link *linkConn, paid uint32, owner *buf.Buf) (m message) {
 	n := c.node
 	s := sender{kind: msgSend, paid: paid | uint32(w.Hops)<<hopsShift}
 	if paid != 0 {
@@ -216,7 +216,11 @@ func (c *objectCell) arrived(w *wire.Carried, from process, link *linkConn, paid
 	if owner != nil {
 		a = &arrival{owner: owner}
 	}
-	m.fill(p, s, &o, deadlineAfter(w.DeadlineMS), a)
+	deadline := clock.Never
+	if w.DeadlineMS != 0 {
+		deadline = then.Add(milliseconds(w.DeadlineMS))
+	}
+	m.fill(p, s, &o, deadline, a)
 	if m.fromSession() {
 		m.session = bindingKey{session: w.Session, gen: w.BindingGen}
 		if origin != n.self() {

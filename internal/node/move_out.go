@@ -1,8 +1,6 @@
 package node
 
 import (
-	"fmt"
-
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -24,18 +22,22 @@ func (o *moveOut) progress(l *linkConn, p *wire.MoveProgress) {
 	case wire.ProgressGone:
 		o.tell(relay.SourceEvent{Is: relay.SourceGivenUp})
 	}
-	if o.mover != nil {
+	if v := o.mover.Load(); v != nil {
 		told := *p
 		o.cell.step(func(t *turn) {
 			if t.refused == nil {
-				o.mover.progress(t.claim, l, &told)
+				v.progress(t.claim, l, &told)
 			}
 		})
 	}
 }
 
-// actorLeft is told by the target that the Actor is in its Spot there.
+// actorLeft is told by the target, perhaps more than once, that the Actor is in its Spot
+// there.
 func (o *moveOut) actorLeft(a *wire.ActorLeft) {
+	if o.left.Swap(true) {
+		return
+	}
 	o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
 	spot := o.from
 	if spot == nil {
@@ -46,10 +48,10 @@ func (o *moveOut) actorLeft(a *wire.ActorLeft) {
 
 // linked is told of a new link to the target.
 func (o *moveOut) linked(l *linkConn) {
-	if o.mover != nil {
+	if v := o.mover.Load(); v != nil {
 		o.cell.step(func(t *turn) {
 			if t.refused == nil {
-				o.mover.reconnected(l)
+				v.reconnected(l)
 			}
 		})
 	}
@@ -79,7 +81,7 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 		o.readAgain()
 	}
 	if e.Captured {
-		o.cell.box.Seal(&handBack{from: o.mover})
+		o.cell.box.Seal(&handBack{from: o.mover.Load()})
 	}
 	if e.Sealed {
 		n.abortBinding(o.binding, o.id.relocation, o.cell.ref)
@@ -113,9 +115,10 @@ func (o *moveOut) moved(row *store.Authority) {
 		ref.RID, ref.Lifecycle, ref.OwnerGen = o.to.rid, o.to.lifecycle, ref.OwnerGen+1
 	}
 	version := max(uint64(row.Version), o.cell.version.Load()+1)
+	v, l := o.sealed(), n.linkOf(o.to)
 	o.cell.tenure.Store(leaving)
 	_ = o.inTurn(func(t *turn) *Error {
-		o.mover.left(t.claim, ref, version)
+		v.left(t.claim, l, ref, version)
 		return nil
 	}) // refused only if the node ends
 	n.routes.drop(ref.ID)
@@ -123,16 +126,19 @@ func (o *moveOut) moved(row *store.Authority) {
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
 }
 
-// strand leaves the Actor sealed, with its messages refused.
+// strand leaves the Actor sealed, with its messages refused, until somebody frees it
+// (decision 4).
 func (o *moveOut) strand(f *relay.Failure) {
-	o.node.log.Error().Str("object", clip(o.cell.ref.ID)).Str("target", o.to.rid).Str("error", fmt.Sprint(f)).
-		Msg("a move did not end in time, and its object is at no node; free it by hand")
+	o.cell.stuck.Store(&stuck{"its move to node " + o.to.rid, &Error{Kind: f.Kind, Text: f.Text}, true})
+	o.node.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(o.cell.stuck.Load().String())).
+		Msg("an actor is at no node, as its move did not end in time; destroy it with its exact ref")
 	o.cell.tenure.Store(leaving)
+	v := o.sealed()
 	_ = o.inTurn(func(t *turn) *Error {
-		o.mover.end(t.claim, errStranded)
+		v.end(t.claim, errStranded)
 		return nil
 	}) // refused only if the node ends
-	o.until.Store(int64(clock.Now().Add(o.node.cfg.MessageFollowDuration)))
+	o.node.moves.out.Delete(o.id.key())
 }
 
 // forget ends the follow.
@@ -140,26 +146,33 @@ func (o *moveOut) forget() {
 	n := o.node
 	n.moves.out.Delete(o.id.key())
 	n.leaveTable(o.cell)
+	if l := n.linkOf(o.to); l != nil { // nothing more is relayed
+		l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
+	}
 	o.cell.step(func(t *turn) {
 		if t.refused == nil {
-			o.mover.end(t.claim, errMoved)
+			o.mover.Load().end(t.claim, errMoved)
 		}
 	})
 }
 
-// received takes how many chunks the target has.
+// received takes how many chunks the target has. The first answer over a link says where the
+// payload begins, or goes on: the target may have had to end another attempt before.
 func (o *moveOut) received(l *linkConn, chunks uint32) {
 	o.mu.Lock()
-	mine, resumes := o.sending == l, o.resumes
-	o.resumes = o.resumes && !mine
+	t, begins := o.sent, o.begins
+	if o.sending != l {
+		t = nil
+	}
+	o.begins = o.begins && t == nil
 	o.mu.Unlock()
 	ok := true
 	switch {
-	case !mine:
-	case resumes:
-		ok = o.node.streams.send(l, o.payload, chunks)
+	case t == nil:
+	case begins:
+		ok = o.node.streams.send(l, t, chunks)
 	default:
-		ok = o.node.streams.acked(l, o.payload, chunks)
+		ok = o.node.streams.acked(l, t, chunks)
 	}
 	if !ok {
 		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "it acknowledges chunks that were not sent"})
@@ -169,10 +182,10 @@ func (o *moveOut) received(l *linkConn, chunks uint32) {
 // stopSending ends the payload's way, if it is under way.
 func (o *moveOut) stopSending() {
 	o.mu.Lock()
-	l := o.sending
-	o.sending = nil
+	l, t := o.sending, o.sent
+	o.sending, o.sent = nil, nil
 	o.mu.Unlock()
 	if l != nil {
-		o.node.streams.stop(l, o.payload)
+		o.node.streams.stop(l, t)
 	}
 }

@@ -1,15 +1,12 @@
 package node
 
 import (
-	"context"
-
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
-	"github.com/zlnode/zlnode/store"
 )
 
 // This file makes an Actor of what has come of it.
@@ -25,24 +22,35 @@ type staged struct {
 	clientGone bool // the Session that the Actor was bound to is over
 }
 
+var (
+	errRestoreLate = &relay.Failure{Kind: errkind.DeadlineExceeded, Text: "its factory and its adapter did not end by the move's deadline"}
+	errFixedHere   = &relay.Failure{Kind: errkind.Rejected, Text: "by the target its type does not move"}
+)
+
 // stage makes the Actor and restores it. Past its time it is given up: what it still does
 // concerns an instance that nobody will see.
-func (i *moveIn) stage(ctx context.Context, row *store.Authority) relay.TargetEvent {
+func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 	n, happened := i.node, relay.TargetEvent{Is: relay.TargetStaged}
-	if happened.Failure = i.retype(row); happened.Failure != nil {
+	if happened.Failure = i.retype(&e.Row); happened.Failure != nil {
 		return happened
 	}
+	if i.cell.typ.Policy == Disable {
+		happened.Failure = errFixedHere
+		return happened
+	}
+	ctx, cancel := untilTime(n.life, e.Deadline)
+	defer cancel()
 	if full := n.movesIn.enter(ctx, deadlineOf(ctx)); full != nil {
 		happened.Failure = failureOfMove(full)
 		return happened
 	}
 	i.mu.Lock()
-	payload := i.payload
+	payload, sent := i.payload, i.sent
 	i.mu.Unlock()
-	done, cell := make(chan staged, 1), i.cell
+	done, cell, from := make(chan staged, 1), i.cell, i.from
 	started := n.tasks.Go(func() {
 		defer n.movesIn.leave()
-		done <- cell.restore(payload)
+		done <- cell.restore(payload, sent, from)
 	})
 	if !started {
 		n.movesIn.leave()
@@ -60,11 +68,19 @@ func (i *moveIn) stage(ctx context.Context, row *store.Authority) relay.TargetEv
 			}
 		}
 		return happened
-	case <-ctx.Done():
+	case <-ctx.Done(): // the task goes on with the payload
+		i.mu.Lock()
+		i.payload = nil
+		i.mu.Unlock()
+		n.tasks.Go(func() {
+			<-done
+			payload.Free()
+		}) // else the collector has it
 		if n.life.Err() != nil {
 			return relay.TargetEvent{Is: relay.TargetStopping}
 		}
-		return relay.TargetEvent{Is: relay.TargetTick}
+		happened.Failure = errRestoreLate
+		return happened
 	}
 }
 
@@ -76,8 +92,8 @@ func (i *moveIn) setTimers(set *timer.Set) {
 	}
 }
 
-// restore makes the Actor's value of a payload, and what goes along.
-func (c *objectCell) restore(payload *chunker.Incoming) (s staged) {
+// restore makes the Actor's value of a payload that its source sent then, and what goes along.
+func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from process) (s staged) {
 	n := c.node
 	lost := func(err error) staged {
 		return staged{failure: &relay.Failure{Kind: errkind.DataLost, Text: err.Error()}}
@@ -127,7 +143,7 @@ func (c *objectCell) restore(payload *chunker.Incoming) (s staged) {
 		if err != nil {
 			return lost(err)
 		}
-		s.saved = append(s.saved, c.arrived(&w, process{}, nil, 0, nil))
+		s.saved = append(s.saved, c.arrived(&w, sent, from, nil, 0, nil))
 	}
 	return s
 }

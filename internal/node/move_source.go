@@ -21,10 +21,10 @@ type moveOut struct {
 	cell   *objectCell
 	id     moveID
 	to     process
-	spot   string // that the Actor goes to
-	member bool   // it is a User Spot
-	mover  *mover
-	from   *objectCell // the Spot that it leaves; nil: the Entry Spot
+	spot   string                // that the Actor goes to
+	member bool                  // it is a User Spot
+	mover  atomic.Pointer[mover] // nil: the gate is not sealed
+	from   *objectCell           // the Spot that it leaves; nil: the Entry Spot
 
 	stopped context.Context // ends when the node begins to stop
 	stop    context.CancelFunc
@@ -39,14 +39,17 @@ type moveOut struct {
 	locked    bool // the row is taken
 	linkLost  bool
 
+	targetGone bool // the Source knows that the target's process is over
+
 	until atomic.Int64 // clock.Mono; when the follow is over
+	left  atomic.Bool  // the Spot here was told that the Actor has left
 
 	mu      sync.Mutex
 	events  []relay.SourceEvent // that nobody has looked at yet
 	arrived chan struct{}       // has room for one: there are some
 	sending *linkConn           // by which the payload goes; nil: it does not
-	resumes bool                // it goes on where the target's progress stands
-	try     uint32              // which is under way
+	sent    *stream             // the payload, with sending
+	begins  bool                // the target has yet to say where it begins
 }
 
 // moveTarget is where a Join takes its Actor.
@@ -160,7 +163,8 @@ func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
 			o.linkLost = false
 			return relay.SourceEvent{Is: relay.SourceLinkUp}
 		}
-		if o.node.links.superseded(o.to) {
+		if !o.targetGone && o.node.links.superseded(o.to) {
+			o.targetGone = true
 			return relay.SourceEvent{Is: relay.SourceTargetGone}
 		}
 		select {
@@ -256,9 +260,9 @@ func (o *moveOut) lost() relay.SourceEvent {
 	return relay.SourceEvent{Is: relay.SourceLinkLost}
 }
 
-// ask sends the target a request and waits for its one end. sent is called when it is on
-// its way. A nil link: there is none.
-func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record, sent func(*linkConn)) (result, *linkConn) {
+// ask sends the target a request and waits for its one end. begin is called right before. A
+// nil link: there is none.
+func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record, begin func(*linkConn)) (result, *linkConn) {
 	l := o.node.linkOf(o.to)
 	if l == nil {
 		return result{err: errLinkLost}, nil
@@ -269,11 +273,11 @@ func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record,
 		waiters.Put(w)
 		return result{err: err}, l
 	}
+	if begin != nil {
+		begin(l)
+	}
 	if err := l.sendRecord(ctx, record(corr)); err != nil {
 		return l.pending.abandon(w, corr, err), l
-	}
-	if sent != nil {
-		sent(l)
 	}
 	return l.pending.await(ctx, w, corr, deadlineOf(ctx)), l
 }
@@ -359,11 +363,11 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 
 // relay crosses the boundary: what was captured is not needed here any more.
 func (o *moveOut) relay() {
-	l := o.node.linkOf(o.to)
+	v, l := o.mover.Load(), o.node.linkOf(o.to)
 	o.cell.tenure.Store(leaving)
 	o.cell.step(func(t *turn) {
 		if t.refused == nil {
-			o.mover.relay(t.claim, l)
+			v.relay(t.claim, l)
 		}
 	})
 	o.stopSending()
@@ -408,12 +412,22 @@ func (o *moveOut) confirm() relay.SourceEvent {
 	return e
 }
 
+// sealed seals the Actor's gate, if it is not, and returns its mover.
+func (o *moveOut) sealed() *mover {
+	v := o.mover.Load()
+	if v == nil {
+		v = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
+		o.mover.Store(v)
+		o.cell.box.Seal(v)
+	}
+	return v
+}
+
 // capture seals the Actor's gate and takes what goes along.
 func (o *moveOut) capture() *Error {
-	o.mover = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
-	o.cell.box.Seal(o.mover)
+	v := o.sealed()
 	return o.inTurn(func(*turn) (err *Error) {
-		o.taken, err = o.mover.capture(&o.binding)
+		o.taken, err = v.capture(&o.binding)
 		return err
 	})
 }
@@ -439,12 +453,8 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 		}
 	}, func(l *linkConn) {
 		o.mu.Lock()
-		again := o.try == e.Try
-		o.sending, o.resumes, o.try = l, again, e.Try
+		o.sending, o.sent, o.begins = l, o.payload, true
 		o.mu.Unlock()
-		if !again {
-			n.streams.send(l, o.payload, 0)
-		}
 	})
 	happened := o.ended(ctx, &r, l)
 	switch {

@@ -20,7 +20,8 @@ type moveIn struct {
 	id    moveID
 	from  process
 	queue *incoming
-	until atomic.Int64 // clock.Mono; when the source sends nothing any more
+	until atomic.Int64                   // clock.Mono; when the source sends nothing any more
+	left  atomic.Pointer[wire.ActorLeft] // what the source is told once the Actor is in its Spot
 
 	// Of the task. cell is the queue's, too.
 	cell     *objectCell
@@ -29,9 +30,7 @@ type moveIn struct {
 	entered  bool // the spot's roster counts the Actor
 	binding  binding
 	admitted relay.Reply
-	placed   bool // among the restores that run at once
 	locked   bool // the row is taken
-	left     bool // the source was told that the Actor is here
 	// mine is when the Store first said that the Actor is this node's; 0: not yet.
 	mine clock.Mono
 
@@ -51,7 +50,9 @@ type moveIn struct {
 	spotID   string
 	member   bool // spotID is a User Spot
 	payload  *chunker.Incoming
+	sent     clock.Mono // when the source began to send it, as far as is known here
 	broken   error
+	filling  bool          // a link writes a chunk into payload, or into one that was dropped
 	whole    chan struct{} // closed when all of the payload has come, or it is broken
 	over     chan struct{}
 }
@@ -148,7 +149,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		i.answerAsk(e)
 	case relay.TargetAssemble: // see wait
 	case relay.TargetStage:
-		return i.stage(ctx, &e.Row)
+		return i.stage(e)
 	case relay.TargetReady:
 		if to := i.waiting(&i.restores); to.link != nil {
 			to.link.sendReply(to.corr, 0, nil)
@@ -199,6 +200,13 @@ func (i *moveIn) takeRow() {
 	}
 }
 
+func (i *moveIn) leaveRow() {
+	if i.locked {
+		i.locked = false
+		i.cell.leaveRow()
+	}
+}
+
 // spotHere returns the Spot that the Actor comes to.
 func (i *moveIn) spotHere() *objectCell {
 	if i.spot != nil {
@@ -214,13 +222,13 @@ func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 	}
 	n := i.node
 	typ := n.app.typeOf(store.Actor, row.Type)
-	if typ == nil || typ.Policy == Disable {
+	if typ == nil {
 		return &relay.Failure{Kind: errkind.Unavailable, Text: "node " + n.cfg.RID + " takes no actors of type " + row.Type}
 	}
 	before := i.cell
 	cell := n.cellWith(typ, before.ref, i.queue, before.box)
 	cell.tenure.Store(arriving)
-	err := i.inTurn(func(*turn) { i.queue.cell = cell })
+	err := i.inTurn(func(*turn) { i.queue.cell.Store(cell) })
 	if err != nil {
 		return failureOfMove(err)
 	}
@@ -321,10 +329,8 @@ func (i *moveIn) refuse(e *relay.TargetEffect) {
 // unstage drops what was assembled and restored.
 func (i *moveIn) unstage() {
 	i.mu.Lock()
-	if i.payload != nil {
-		i.payload.Free()
-	}
-	i.payload, i.broken, i.whole = nil, nil, make(chan struct{})
+	i.freePayload()
+	i.broken, i.whole = nil, make(chan struct{})
 	i.mu.Unlock()
 	i.cell.instance, i.binding = nil, binding{}
 	i.setTimers(nil)
@@ -398,17 +404,19 @@ func (i *moveIn) takePlace() {
 	}
 }
 
-// tellLeft tells the source, once, that the Actor is in its Spot here.
+// tellLeft tells the source that the Actor is in its Spot here. If the link is lost then,
+// the source hears it when it asks on the next one.
 func (i *moveIn) tellLeft() {
-	if i.left {
+	if i.left.Load() != nil {
 		return
 	}
-	i.left = true
+	i.mu.Lock()
+	spot := i.spotID
+	i.mu.Unlock()
+	told := &wire.ActorLeft{Relocation: i.id.relocation, Attempt: i.id.attempt, Ref: wireRef(i.cell.ref), SpotID: []byte(spot)}
+	i.left.Store(told)
 	if l := i.node.linkOf(i.from); l != nil {
-		i.mu.Lock()
-		spot := i.spotID
-		i.mu.Unlock()
-		l.sendControl(&wire.ActorLeft{Relocation: i.id.relocation, Attempt: i.id.attempt, Ref: wireRef(i.cell.ref), SpotID: []byte(spot)})
+		l.sendControl(told)
 	}
 }
 
@@ -424,21 +432,16 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 			n.disconnected(i.spotHere(), i.cell.ref)
 		}
 	case relay.TargetStuck:
-		n.log.Error().Str("object", clip(i.cell.ref.ID)).Str("error", e.Failure.Text).
-			Msg("an object that moved here stays sealed, as a callback went on failing; free it by hand")
+		i.leaveRow()
+		i.cell.seal(i.queue, stuck{"a callback of its move here", &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, true})
 	default:
 		i.drop(e.Failure)
 	}
 	i.mu.Lock()
-	if i.payload != nil {
-		i.payload.Free()
-		i.payload = nil
-	}
+	i.freePayload()
 	i.broken = context.Canceled // what still comes is not looked at
 	i.mu.Unlock()
-	if i.locked {
-		i.cell.leaveRow()
-	}
+	i.leaveRow()
 	i.until.Store(int64(clock.Now().Add(relayedFor)))
 	if e.Outcome == relay.TargetDropped {
 		n.moves.in.Delete(i.id.key())

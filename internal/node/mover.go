@@ -337,10 +337,11 @@ func (v *mover) acknowledged(claim *mailbox.Claim[message], seq uint64) bool {
 }
 
 // left is told that the target owns the object: what is at this node is over (RL-17). The
-// originals of what travelled in the payload go.
-func (v *mover) left(claim *mailbox.Claim[message], now ActorRef, version uint64) {
-	if v.phase != moverRelaying {
-		return
+// originals of what travelled in the payload go. What was held goes to the target now, if
+// nobody heard of its relay-ready.
+func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, version uint64) {
+	if v.phase < moverRelaying {
+		v.relay(claim, l)
 	}
 	n := v.cell.node
 	v.phase, v.now, v.version = moverFollowing, now, version
