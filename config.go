@@ -5,6 +5,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/node"
 	"github.com/zlnode/zlnode/store"
@@ -144,6 +145,28 @@ type Config struct {
 	// Default 3 s; more than 1.5 s.
 	SessionRelocationSealTimeout time.Duration
 
+	// MessageFollowDuration is how long a node relays what still comes for an object that
+	// has moved from it to another node. Default 30 s, at least RouteCacheMaxAge and 5 s;
+	// negative: not at all.
+	MessageFollowDuration time.Duration
+	// RelocationCutoverWaitTimeout is how long the node that an object comes to waits, in
+	// silence, for the last word of the one that it leaves, before it takes the object over
+	// without it. Default 1 s.
+	RelocationCutoverWaitTimeout time.Duration
+	// RelocationChunkBytes is the largest piece, encoded, of the state of objects that
+	// come here: a message behind one waits for it. 1 KiB to 1 MiB, default 256 KiB.
+	RelocationChunkBytes int
+	// RelocationLinkBytes bounds the bytes of moving state that are sent to one node and
+	// not yet acknowledged, RelocationNodeBytes those to all nodes; larger states flow
+	// through them. Default 16 MiB, and no bound; negative: no bound.
+	RelocationLinkBytes, RelocationNodeBytes int64
+	// RelocationCompression compresses the state of objects that leave, where that pays.
+	// Default: none.
+	RelocationCompression Compression
+	// MaxMoves bounds the objects that leave the node at once: the state of each is in
+	// memory. More wait for their turn, until their Join's deadline. Default 64.
+	MaxMoves int
+
 	// Logger gets the node's log. The zero value logs nothing; then causes that callers are
 	// not told, such as a handler's panic, are lost. The Redis client under StoreURL writes
 	// failed dials to standard error beside it: it has one logger for the process, which
@@ -186,6 +209,9 @@ func (c Config) internal() node.Config {
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout,
 		SessionRelocationSealTimeout: c.SessionRelocationSealTimeout, Logger: c.Logger,
+		MessageFollowDuration: c.MessageFollowDuration, RelocationCutoverWaitTimeout: c.RelocationCutoverWaitTimeout,
+		MoveChunkBytes: c.RelocationChunkBytes, MoveLinkBytes: c.RelocationLinkBytes, MoveNodeBytes: c.RelocationNodeBytes,
+		MoveCompression: chunker.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,
 	}
 	for _, l := range c.Sessions {
 		n.Sessions = append(n.Sessions, node.SessionListener(l))

@@ -33,6 +33,11 @@
 // Package zlnodetest runs an application's objects in tests, with a clock for the timers
 // that the test moves.
 //
+// An Actor is in one Spot at a time: first in the Entry Spot of its node, then in the User
+// Spots that it joins. A handler registers a Join (ActorCall.JoinSpot, JoinCall.Defer), the
+// Spot decides (JoinAdmitter), and the Actor is told before its next message
+// (JoinCompleter).
+//
 // The call value that a handler gets is its context.Context: it carries the
 // message's deadline and ends with the turn. It must not be kept, and it belongs
 // to the handler's goroutine.

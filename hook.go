@@ -12,5 +12,6 @@ func init() {
 	hook.Start = func(ctx context.Context, cfg, app any, last func(*node.Config)) (any, error) {
 		return start(ctx, cfg.(Config), app.(*App), last)
 	}
+	hook.App = func(app any) *node.App { return app.(*App).app }
 	hook.Inner = func(n any) *node.Node { return n.(*Node).inner }
 }

@@ -203,7 +203,7 @@ func TestAJoinRacesTheEndsOfItsSpotAndItsActor(t *testing.T) {
 					}
 				})
 			}
-			for range i % 10 { // so that each of them is the first at times
+			for range 30 * (i % 10) { // so that each of them is the first at times
 				_, _ = zlnode.Request[int](w.ctx, n.Actor(id), "add", 1)
 			}
 			_, err := zlnode.Request[string](w.ctx, n.Actor(id), "join", joinOrder{Spot: room})

@@ -75,8 +75,16 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 // Stats is a node's state at a glance: Actors, Spots, Sessions, Peers and Routes as they
 // are now, and counted from the start Dropped (one-way messages that were not
 // executed), FailedSends, FailedRequests, FailedCallbacks, PushesRefused, LateReplies,
-// SlowSessions, LinksRefused and Panics.
+// SlowSessions, LinksRefused and Panics. Moves is about Actors that have changed their node:
+// how many, and how long each side of a move took.
 type Stats = node.Stats
+
+// MoveStats is about the Actors that have changed their node, and Spread how long something
+// took: how many times, and its median, 99th percentile and maximum.
+type (
+	MoveStats = node.MoveStats
+	Spread    = node.Spread
+)
 
 // Stats returns the present state.
 func (n *Node) Stats() Stats { return n.inner.Stats() }

@@ -3,7 +3,18 @@ package zlnode
 import (
 	"fmt"
 
+	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/node"
+)
+
+// Compression is how the state of a moving object is encoded on its way.
+type Compression uint8
+
+// The compressions.
+const (
+	CompressNone = Compression(chunker.None)
+	CompressS2   = Compression(chunker.S2)   // fast
+	CompressZstd = Compression(chunker.Zstd) // smaller, and slower
 )
 
 // RelocationPolicy says what of an object goes along when it moves to another node: by a

@@ -36,6 +36,12 @@ func embeddedStore(b *testing.B) (url string) {
 // startNodesOn does the same on the Store at that URL, in a namespace of its own.
 func startNodesOn(b *testing.B, url string, servers int) (client *zlnode.Node, others []*zlnode.Node) {
 	b.Helper()
+	return startApp(b, url, servers, echoApp())
+}
+
+// startApp does the same with any application.
+func startApp(b *testing.B, url string, servers int, app *zlnode.App) (client *zlnode.Node, others []*zlnode.Node) {
+	b.Helper()
 	namespace := "bench-" + rand.Text()
 	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
 	defer cancel()
@@ -44,7 +50,7 @@ func startNodesOn(b *testing.B, url string, servers int) (client *zlnode.Node, o
 			RID: rid, Role: role, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0", StoreURL: url,
 			Namespace: namespace, RecoveryHold: -1, // nobody can have used it
 			Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "client"}},
-		}, echoApp())
+		}, app)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -101,10 +101,12 @@ func inflate(encoded []byte, how Compression, raw int) (room, error) {
 	}
 	defer done()
 	for r.used < raw {
-		if _, err := io.ReadFull(src, r.next(min(inflateStep, raw-r.used))); err != nil {
+		p := r.next(min(inflateStep, raw-r.used))
+		if _, err := io.ReadFull(src, p); err != nil {
 			r.free()
 			return room{}, fmt.Errorf("fewer than %d bytes: %w", raw, err)
 		}
+		r.used += len(p)
 	}
 	switch n, err := io.ReadFull(src, make([]byte, 1)); {
 	case n > 0:

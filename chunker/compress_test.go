@@ -54,13 +54,20 @@ func TestCompressedPayloadsArriveAsTheyWere(t *testing.T) {
 
 func TestWhatDoesNotPayTravelsAsItIs(t *testing.T) {
 	freed(t)
-	halves := append(text(1<<20), noise(64<<20)...) // the first sample alone shrinks
-	late := noise(64 << 20)                         // only the samples shrink
+	begins := append(text(100<<10), noise(1<<20)...) // the samples pay, by the first one
+	late := noise(1 << 20)                           // only the samples shrink
 	for i := range sampleParts {
 		from := (len(late) - samplePart) / (sampleParts - 1) * i
 		clear(late[from : from+samplePart])
 	}
-	for name, p := range map[string][]byte{"small": text(compressMin - 1), "noise": noise(300 << 10), "halves": halves, "late": late} {
+	unseen := make([]byte, 1<<20) // all but the samples shrinks
+	for i := range sampleParts {
+		from := (len(unseen) - samplePart) / (sampleParts - 1) * i
+		copy(unseen[from:], noise((i + 1) * samplePart)[i*samplePart:])
+	}
+	for name, p := range map[string][]byte{
+		"small": text(compressMin - 1), "noise": noise(300 << 10), "begins": begins, "late": late, "unseen": unseen,
+	} {
 		for _, how := range []Compression{S2, Zstd} {
 			o := NewOutgoing([][]byte{p}, ChunkBytes, how)
 			m := o.Manifest()
@@ -133,6 +140,16 @@ func TestAPayloadOfAnotherSizeThanClaimedIsRefused(t *testing.T) {
 			if again, err := in.Payload(); len(again) != 0 || kindOf(err) != KindInflate {
 				t.Errorf("compression %d, %s: at a second look %d bytes, %v", how, c.name, len(again), err)
 			}
+		}
+	}
+}
+
+// A terabyte that does not come would not fit into memory.
+func TestAClaimToInflateTakesNoMemory(t *testing.T) {
+	freed(t)
+	for _, how := range []Compression{S2, Zstd} {
+		if _, err := claim(t, encoded(t, make([]byte, 1<<20), how), how, 1<<40).Payload(); kindOf(err) != KindInflate {
+			t.Errorf("compression %d: %v", how, err)
 		}
 	}
 }

@@ -43,7 +43,7 @@
 //	in flight on a link     NewPacer, SetLimit; or one chunk
 //	in flight of a node     Budget; or one chunk per link
 //	in a link's queue       one chunk of all moves
-//	memory of an Incoming   16 times what has come, or 1 MiB; never over the manifest's
+//	memory of an Incoming   64 times what has come, or 4 MiB; never over the manifest's
 //	                        Total, and Raw beside it while it inflates
 //	to inflate              that, and a window of 8 MiB at most
 //	to compress             seven eighths of the payload, and about 2 MiB
@@ -56,6 +56,7 @@
 //	NewOutgoing(segments)   the caller's, and unchanged until the move is over
 //	AppendChunk             views of the segments, to be read only
 //	Incoming.Add(p)         p is copied, and the caller's again at once
+//	Incoming.Claim          the place is the caller's to write until Commit
 //	Incoming.Payload        the Incoming's until Free, which gives the memory back
 //
 // # What the caller must do
@@ -71,7 +72,8 @@
 // # What it costs
 //
 // The source reads each byte once for its checksum, before the manifest; the target sums
-// and copies it once. A chunk allocates nothing on the source's side, and on the
-// target's only where its memory grows: what has come is then moved, a fifteenth of
-// the payload in all at most. Payloads of 4 MiB and less are put together in pooled memory.
+// it once and copies it once, from where the link has it to its place, or not at all if
+// the link reads it into a place that was claimed. A chunk allocates nothing on the
+// source's side, and on the target's only where its memory grows: what has come is
+// then moved, a sixtieth of the payload in all at most. Payloads of 4 MiB and less are put together in pooled memory.
 package chunker

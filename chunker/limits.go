@@ -1,5 +1,7 @@
 package chunker
 
+import "github.com/zlnode/zlnode/internal/buf"
+
 // Sizes in bytes.
 const (
 	// ChunkMin is the smallest size of a chunk, and so the smallest limit that a target
@@ -16,9 +18,9 @@ const (
 	LinkBytes = 16 << 20
 
 	// roomStart is how much memory a payload may get for its first bytes.
-	roomStart = 1 << 20
+	roomStart = buf.PooledMax
 	// roomGrowth is how many times what has come a payload's memory may be.
-	roomGrowth = 16
+	roomGrowth = 64
 
 	// compressMin is the smallest payload that is compressed: one that passes as a chunk
 	// or two gains nothing.

@@ -3,6 +3,7 @@ package chunker
 import (
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -28,13 +29,16 @@ func noise(n int) []byte {
 	return p
 }
 
-// text returns n bytes that do, to about a quarter.
+// text returns n bytes that do: words and numbers in no order.
 func text(n int) []byte {
-	p := noise(n)
-	for i := range p {
-		p[i] = "player health position "[int(p[i/4])%23]
+	words := [...]string{"player", "health", "position", "inventory", "gold", "quest", "room", "level"}
+	r := rand.New(rand.NewPCG(1, 2))
+	p := make([]byte, 0, n+20)
+	for len(p) < n {
+		p = append(p, words[r.IntN(len(words))]...)
+		p = strconv.AppendInt(p, r.Int64N(1000), 10)
 	}
-	return p
+	return p[:n]
 }
 
 // cut returns p in segments of the given lengths, in turn.

@@ -51,6 +51,9 @@ func TestWhatIsInFlightStaysWithinTheLinksLimit(t *testing.T) {
 	l.Acked(a, 2) // the same again, and one that came late, make no room
 	l.Acked(a, 1)
 	expect(t, l.sends(), "")
+	if a.Acked() != 2 || l.InFlight() != 3<<10 {
+		t.Errorf("%d chunks acknowledged, %d bytes in flight", a.Acked(), l.InFlight())
+	}
 	l.Acked(a, 5)
 	expect(t, l.sends(), "a5")
 	l.Acked(a, 6)

@@ -65,6 +65,10 @@ func TestChunksAreViewsOfTheSegments(t *testing.T) {
 	if &views[0][0] != &segments[2][96] {
 		t.Error("the second chunk does not begin where the first one ends")
 	}
+	o = NewOutgoing(cut(noise(6<<10), 1<<10), 2<<10, None)
+	if views, _ := o.AppendChunk(nil, 1); len(views) != 2 || len(views[0]) != 1<<10 {
+		t.Errorf("%d views of two segments, the first of %d bytes", len(views), len(views[0]))
+	}
 }
 
 func TestAPayloadOfNothingIsWholeAtOnce(t *testing.T) {
@@ -169,9 +173,9 @@ func TestAPayloadWithAnotherChecksumIsNeverWhole(t *testing.T) {
 
 func TestAPayloadThatIsGivenUpGivesItsMemoryBack(t *testing.T) {
 	freed(t)
-	o := NewOutgoing([][]byte{noise(5 << 20)}, ChunkBytes, None)
+	o := NewOutgoing([][]byte{make([]byte, 40<<20)}, ChunkBytes, None)
 	in := target(t, o, Limits{})
-	for i := range uint32(18) { // over the first size of its memory, and over a pooled one
+	for i := range uint32(18) { // so that its memory has grown
 		p, crc := chunk(o, i)
 		if _, err := in.Add(i, crc, p); err != nil {
 			t.Fatal(err)
@@ -184,13 +188,106 @@ func TestAPayloadThatIsGivenUpGivesItsMemoryBack(t *testing.T) {
 func TestMemoryThatGrowsKeepsWhatHasCome(t *testing.T) {
 	freed(t)
 	want := noise(40 << 20)
-	o := NewOutgoing(cut(want, 3<<20, 100), ChunkMax, None)
-	in := target(t, o, Limits{ChunkBytes: ChunkMax})
+	o := NewOutgoing(cut(want, 3<<20, 100), ChunkBytes, None)
+	in := target(t, o, Limits{})
 	transfer(t, o, in)
 	if got, err := in.Payload(); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("other bytes, %v", err)
 	}
 	in.Free()
+}
+
+func TestMemoryFollowsWhatHasCome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := rapid.IntRange(1, 1<<45).Draw(t, "total")
+		need := rapid.IntRange(1, total).Draw(t, "need")
+		size := roomSize(total, need)
+		if size < need || size > total || size > roomStart && size > roomGrowth*need {
+			t.Fatalf("%d bytes for %d of %d", size, need, total)
+		}
+		moved := 0
+		for have := 0; have < total; {
+			moved += have
+			have = roomSize(total, have+1)
+		}
+		if moved > total/(roomGrowth-4) {
+			t.Fatalf("%d bytes of %d are moved as the memory grows", moved, total)
+		}
+	})
+}
+
+func TestAChunkReadIntoItsPlaceIsNotCopied(t *testing.T) {
+	freed(t)
+	want := noise(5000)
+	o := NewOutgoing([][]byte{want}, 2048, None)
+	in := target(t, o, Limits{})
+	for i := range o.Manifest().Chunks {
+		p, crc := chunk(o, i)
+		if cut, err := in.Claim(i, len(p)); err != nil || len(cut) != len(p) || cap(cut) != len(p) {
+			t.Fatalf("chunk %d: %d bytes of room for %d, %v", i, cap(cut), len(p), err)
+		} else {
+			cut[0] ^= 0xff // and then the link is lost
+		}
+		if in.Received() != i {
+			t.Fatalf("%d received, but chunk %d was claimed only", in.Received(), i)
+		}
+		place, err := in.Claim(i, len(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(place, p)
+		if err := in.Commit(crc); err != nil || in.Received() != i+1 {
+			t.Fatalf("chunk %d: %v", i, err)
+		}
+		if place, err := in.Claim(i, len(p)); place != nil || err != nil {
+			t.Fatalf("chunk %d again: %d bytes of room, %v", i, len(place), err)
+		}
+	}
+	if got, err := in.Payload(); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("other bytes, %v", err)
+	}
+	in.Free()
+}
+
+func TestNothingIsCommittedThatWasNotClaimed(t *testing.T) {
+	freed(t)
+	o := NewOutgoing([][]byte{noise(5000)}, 2048, None)
+	p, crc := chunk(o, 0)
+	for name, before := range map[string]func(*Incoming){
+		"no claim": func(*Incoming) {},
+		"a claim that was committed": func(in *Incoming) {
+			_, _ = in.Add(0, crc, p)
+		},
+		"a claim, and another one that was refused": func(in *Incoming) {
+			_, _ = in.Claim(0, len(p))
+			_, _ = in.Claim(2, len(p))
+		},
+		"a claim, and another one that was there before": func(in *Incoming) {
+			_, _ = in.Add(0, crc, p)
+			_, _ = in.Claim(1, len(p))
+			_, _ = in.Claim(0, len(p))
+		},
+		"a claim, and another checksum": func(in *Incoming) {
+			_, _ = in.Claim(0, len(p))
+			_ = in.Commit(crc + 1)
+		},
+		"a claim of what was freed": func(in *Incoming) {
+			_, _ = in.Claim(0, len(p))
+			in.Free()
+		},
+	} {
+		in := target(t, o, Limits{})
+		before(in)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("after %s: committed", name)
+				}
+			}()
+			_ = in.Commit(crc)
+		}()
+		in.Free()
+	}
 }
 
 func TestAChunkAllocatesNothingAtItsSource(t *testing.T) {
@@ -235,6 +332,20 @@ func TestAChunkAllocatesOnlyMemoryAtItsTarget(t *testing.T) {
 	}); got != 0 {
 		t.Errorf("%v allocations a chunk", got)
 	}
+}
+
+// take is Add, in one step or in two.
+func take(in *Incoming, index, crc uint32, p []byte, two bool) (fresh bool, err error) {
+	if !two {
+		return in.Add(index, crc, p)
+	}
+	place, err := in.Claim(index, len(p))
+	if place == nil {
+		return false, err
+	}
+	copy(place, p)
+	err = in.Commit(crc)
+	return err == nil, err
 }
 
 // Whatever chunks come in whatever order, what is not the next chunk as it is is refused
@@ -289,7 +400,7 @@ func FuzzAssemble(f *testing.F) {
 			if failed == 0 {
 				failed = wrong
 			}
-			fresh, err := in.Add(index, crc, p)
+			fresh, err := take(in, index, crc, p, step >= 128)
 			if kindOf(err) != failed || (err == nil) != (failed == 0) || fresh != (failed == 0 && index == next) {
 				t.Fatalf("chunk %d, next is %d: %v, %v, want kind %d", index, next, fresh, err, failed)
 			}

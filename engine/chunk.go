@@ -12,7 +12,7 @@ import (
 const appendMax = 960
 
 // chunk is an entry of an out queue: the bytes of one or more messages, or a
-// reference to one Buf.
+// reference to one Buf, which may be the head of a message of parts.
 //
 // While a chunk is on top of its queue, producers append to it. One of them
 // reserves room by a compare-and-swap of state, copies its bytes there, and adds
@@ -27,6 +27,7 @@ const appendMax = 960
 type chunk struct {
 	next  *chunk
 	b     *buf.Buf      // a message by reference; nil: the bytes are in room
+	parts *parts        // what comes behind b; nil: nothing
 	state atomic.Uint64 // see below
 	done  atomic.Uint32 // bytes in room
 	grade uint8         // index into chunkPools
@@ -111,6 +112,12 @@ func (c *chunk) begin(b *buf.Buf) {
 	c.state.Store(life | stateMessage | uint64(n))
 }
 
+// beginParts is begin for a message of head and p.
+func (c *chunk) beginParts(head *buf.Buf, p *parts) {
+	c.b, c.parts = head, p
+	c.state.Store((c.state.Load()+stateLife)&^(stateLife-1) | stateSealed | stateMessage)
+}
+
 // append adds p, if c is still on top of its queue and has room.
 func (c *chunk) append(p []byte, top *atomic.Pointer[chunk]) bool {
 	for {
@@ -145,27 +152,35 @@ func (c *chunk) whole() bool {
 	return c.b != nil || uint64(c.done.Load()) == c.state.Load()&stateBytes
 }
 
-// content returns the bytes of a sealed and whole chunk.
+// content returns the bytes of a sealed and whole chunk; of one with parts, those
+// of the head or of the view that goes out next.
 func (c *chunk) content() []byte {
-	if c.b != nil {
+	switch {
+	case c.b == nil:
+		return c.room[:c.done.Load()]
+	case c.parts != nil && c.parts.begun > 0:
+		return c.parts.body[c.parts.begun-1]
+	default:
 		return c.b.Bytes()
 	}
-	return c.room[:c.done.Load()]
 }
 
 // cost is what the messages of a sealed chunk count in outQueue.pending.
 func (c *chunk) cost() int64 {
 	s := c.state.Load()
 	cost := int64(s/stateMessage%(stateSealed/stateMessage)) * MessageCost
-	if c.b != nil {
-		return cost + int64(len(c.b.Bytes()))
+	switch {
+	case c.b == nil:
+		return cost + int64(s&stateBytes)
+	case c.parts != nil:
+		cost += int64(c.parts.size)
 	}
-	return cost + int64(s&stateBytes)
+	return cost + int64(len(c.b.Bytes()))
 }
 
 // free ends this life of a chunk that is sealed and whole.
 func (c *chunk) free() {
 	c.b.Free()
-	c.b, c.next = nil, nil
+	c.b, c.parts, c.next = nil, nil, nil
 	chunkPools[c.grade].Put(c)
 }

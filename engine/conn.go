@@ -45,13 +45,15 @@ type Conn struct {
 	blocked   bool // the socket took no more; the watcher will tell
 	watched   bool // the watcher knows the connection
 	graceOver bool // Close has waited long enough
+	partAsked bool // Placer was asked about part, or need not be
 	data      any
 
-	part     *buf.Buf // the frame that came in part; nil: none
-	partHave int      // bytes of it
-	partNeed int      // its length; 0: the prefix is not whole
-	thrown   int      // bytes read and dropped since Close
-	bucket   *bucket  // nil: no rate
+	part     *buf.Buf   // the frame that came in part; nil: none
+	partHave int        // bytes of it
+	partNeed int        // its length; 0: the prefix is not whole
+	placed   *placement // the frame that goes to a place of the Handler's; nil: none
+	thrown   int        // bytes read and dropped since Close
+	bucket   *bucket    // nil: no rate
 
 	deadline deadlines
 	timer    timer // Handler's

@@ -18,6 +18,11 @@
 // part: a Buf given to Send is the engine's; ErrFull is an answer, not a failure,
 // and what to do about it is decided above.
 //
+// Large payloads that are somewhere already, or belong somewhere, go by Conn.SendParts
+// and Protocol.Placer. A stream of them sends its next part when done of the last one
+// is called: so one part at most lies in the queue, and no other message waits for
+// more than that one.
+//
 // # Who touches what
 //
 //	goroutine            count  owns                                    may block on
@@ -25,8 +30,8 @@
 //	accept               1 per listener   the listening socket          accept, its loop's next turn
 //	writable             1      its epoll instance                      epoll_wait
 //	tick                 1      nothing                                 a ticker
-//	anybody              –      nothing: Send, SendControl, Close, Abort, Post,
-//	                            Pending, ID, RemoteAddr                 nothing
+//	anybody              –      nothing: Send, SendParts, SendControl, Close,
+//	                            Abort, Post, Pending, ID, RemoteAddr    nothing
 //
 // Between them are three lock-free structures: a connection's out queue
 // (outqueue.go), its posts (post.go) and the loop's list of connections with work
@@ -40,12 +45,15 @@
 // whole is copied into a slab of its own, which grows with the bytes that came and
 // not with the length that was claimed. So a byte is copied once between the
 // kernel and the Handler, and a few times more at most if its frame is larger
-// than a read.
+// than a read. A frame for which Placer has a place is copied there at most once:
+// what comes behind a read that filled the block is read straight into the place, up
+// to 1 MiB per turn.
 //
 // Out: messages up to 960 bytes are copied into chunks that hold many, larger ones
-// are queued by reference. The first message for an idle connection puts it into
-// the loop's list, the first connection in an empty list wakes the loop, and one
-// gathered write carries what has come together. A connection writes 256 KiB per
+// are queued by reference, those of parts always. The first message for an idle
+// connection puts it into the loop's list, the first connection in an empty list wakes
+// the loop, and one gathered write carries what has come together, in which ranges up
+// to 512 bytes are copied into one block. A connection writes 260 KiB per
 // turn at most and a turn serves 128 connections at most; the rest waits for the
 // next round of epoll, behind the other sockets.
 //

@@ -83,6 +83,18 @@ func (h *hooks) OnClose(c *Conn, r CloseReason) {
 	}
 }
 
+// placer is a Placer of functions.
+type placer struct {
+	place  func(c *Conn, prefix []byte, size int) ([]byte, int)
+	placed func(c *Conn, head, dst []byte) error
+}
+
+func (p *placer) Place(c *Conn, prefix []byte, size int) ([]byte, int) {
+	return p.place(c, prefix, size)
+}
+
+func (p *placer) OnPlaced(c *Conn, head, dst []byte) error { return p.placed(c, head, dst) }
+
 // echo sends every frame back.
 func echo(c *Conn, b []byte, _ *buf.Buf) error { return c.Send(buf.Copy(b)) }
 

@@ -10,6 +10,7 @@ import (
 // receive takes the bytes of one read, a view of the loop's block. This is the
 // only place where such a view becomes a Buf: whole frames are copied once, into
 // one slab per batch; a frame that came in part is copied into a slab of its own.
+// Frames that Placer wants elsewhere (place.go) are copied there and nowhere else.
 // Loop only.
 func (c *Conn) receive(b []byte) {
 	c.loop.count.bytesIn.Add(uint64(len(b)))
@@ -17,11 +18,13 @@ func (c *Conn) receive(b []byte) {
 		c.throwAway(len(b))
 		return
 	}
-	if c.bucket != nil && !c.bucket.takeBytes(len(b), clock.Now()) {
-		c.refuse(CloseReason{Code: RateExceeded, Text: "bytes"})
+	if !c.takeBytes(len(b)) {
 		return
 	}
-	if c.part != nil {
+	switch {
+	case c.placed != nil:
+		b = c.continuePlaced(b)
+	case c.part != nil:
 		b = c.continuePart(b)
 	}
 	for len(b) > 0 && c.stopping.Load() == nil {
@@ -29,24 +32,41 @@ func (c *Conn) receive(b []byte) {
 		if n := len(ends); n > 0 {
 			whole := b[:ends[n-1]]
 			b = b[len(whole):]
-			slab := buf.Copy(whole)
-			c.deliver(slab, ends)
-			slab.Free()
+			c.deliverCopy(whole, ends)
 		}
 		switch {
 		case err != nil:
 			c.refuse(inputReason(err))
 		case len(ends) == 0:
-			c.beginPart(b, next)
-			return
+			b = c.beginFrame(b, next)
 		}
 	}
 }
 
+// takeBytes reports whether the connection's rate allows n more bytes; if not, it
+// closes the connection.
+func (c *Conn) takeBytes(n int) bool {
+	if c.bucket == nil || c.bucket.takeBytes(n, clock.Now()) {
+		return true
+	}
+	c.refuse(CloseReason{Code: RateExceeded, Text: "bytes"})
+	return false
+}
+
+// takeFrame is takeBytes for one more frame.
+func (c *Conn) takeFrame() bool {
+	if c.bucket == nil || c.bucket.takeFrame() {
+		return true
+	}
+	c.refuse(CloseReason{Code: RateExceeded, Text: "frames"})
+	return false
+}
+
 // scan finds the whole frames at the head of b, batchFrames at most, and returns
-// where each ends. If it stops at a frame that is not whole, next is that frame's
-// length, or 0 if not even its prefix is. Before admission it stops after one
-// frame, because the next one's limit depends on what the Handler makes of it.
+// where each ends. If it stops at a frame that is not whole, or that Placer is to be
+// asked about, next is that frame's length, or 0 if not even its prefix is whole.
+// Before admission it stops after one frame, because the next one's limit depends on
+// what the Handler makes of it.
 func (c *Conn) scan(b []byte) (ends []int, next int, err error) {
 	ends = c.loop.ends[:0]
 	limit := batchFrames
@@ -55,7 +75,7 @@ func (c *Conn) scan(b []byte) (ends []int, next int, err error) {
 	}
 	for off := 0; len(ends) < limit && off < len(b); {
 		next, err = c.frameSize(b[off:])
-		if err != nil || next == 0 || next > len(b)-off {
+		if err != nil || next == 0 || next > len(b)-off || c.placeable(next) {
 			return ends, next, err
 		}
 		off += next
@@ -78,14 +98,20 @@ func (c *Conn) frameSize(b []byte) (int, error) {
 	return n, nil
 }
 
+// deliverCopy delivers the frames of a read that end at ends.
+func (c *Conn) deliverCopy(whole []byte, ends []int) {
+	slab := buf.Copy(whole)
+	c.deliver(slab, ends)
+	slab.Free()
+}
+
 // deliver hands the frames of slab that end at ends to the Handler, until one of
 // its calls stops the connection.
 func (c *Conn) deliver(slab *buf.Buf, ends []int) {
 	b := slab.Bytes()
 	start := 0
 	for i, end := range ends {
-		if c.bucket != nil && !c.bucket.takeFrame() {
-			c.refuse(CloseReason{Code: RateExceeded, Text: "frames"})
+		if !c.takeFrame() {
 			ends = ends[:i]
 			break
 		}
@@ -108,6 +134,7 @@ func (c *Conn) refuse(r CloseReason) { c.stop(r) }
 // beginPart keeps b, the beginning of a frame of need bytes; 0: not known yet.
 func (c *Conn) beginPart(b []byte, need int) {
 	c.setDeadline(&c.deadline.frame, clock.Now().Add(c.p.FrameTimeout))
+	c.partAsked = need != 0 && (!c.placeable(need) || len(b) >= prefixMax)
 	c.part = buf.Get(c.partRoom(len(b), need))
 	c.partNeed = need
 	c.partHave = copy(c.part.Bytes(), b)
@@ -133,6 +160,25 @@ func (c *Conn) continuePart(b []byte) []byte {
 			return nil
 		}
 		c.partNeed = n
+		c.partAsked = !c.placeable(n)
+	}
+	if !c.partAsked {
+		n := min(len(b), prefixMax-c.partHave)
+		c.addPart(b[:n])
+		b = b[n:]
+		if c.partHave < prefixMax {
+			return nil
+		}
+		c.partAsked = true
+		prefix := c.part
+		if c.place(prefix.Bytes()[:prefixMax], c.partNeed) {
+			c.part = nil
+			prefix.Free()
+			return c.continuePlaced(b)
+		}
+		if c.stopping.Load() != nil {
+			return nil
+		}
 	}
 	n := min(len(b), c.partNeed-c.partHave)
 	c.addPart(b[:n])
@@ -161,10 +207,10 @@ func (c *Conn) addPart(b []byte) {
 
 // partRoom returns the size of a slab for least bytes of a frame of need bytes;
 // need 0: only a prefix so far. It follows the bytes that came, not the claim,
-// unless the claim may be trusted.
+// unless the claim may be trusted and nobody else may have a place for them.
 func (c *Conn) partRoom(least, need int) int {
 	switch {
-	case need == 0:
+	case need == 0, !c.partAsked:
 		return prefixMax
 	case c.p.TrustLength && c.admitted:
 		return need
@@ -173,9 +219,9 @@ func (c *Conn) partRoom(least, need int) int {
 	}
 }
 
-// dropPart frees the partial frame, if there is one.
+// dropPart gives up the frame that is not whole, if there is one.
 func (c *Conn) dropPart() {
 	c.part.Free()
-	c.part = nil
+	c.part, c.placed = nil, nil
 	c.deadline.frame = 0
 }

@@ -24,6 +24,10 @@ const (
 	// a budget in bytes also bounds the memory that tiny messages take.
 	MessageCost = 32
 
+	// PlaceMin is the largest frame for which Placer is not asked: a second copy of
+	// it costs less than asking.
+	PlaceMin = 4 << 10
+
 	// DefaultMaxConns bounds a listener that names no limit.
 	DefaultMaxConns = 65_536
 	// DefaultMaxUnadmitted bounds connections that have not said hello.
@@ -39,11 +43,21 @@ const (
 	// partialStart is the first slab of a frame that arrives in parts, unless
 	// the frame is smaller.
 	partialStart = 4 << 10
-	// prefixMax bounds the prefix that FrameSize may ask for.
+	// prefixMax bounds the prefix that FrameSize may ask for; Place gets as much.
 	prefixMax = 64
+	// placeReadMin is the room from which a read into a placed frame is worth a
+	// system call of its own.
+	placeReadMin = 8 << 10
+	// placeReadBytes is what one connection may bring in one turn into placed
+	// frames, besides the loop's read block: under load it is this to that how much
+	// of them is read straight to where it belongs.
+	placeReadBytes = 1 << 20
+	// aheadBytes is what is read besides of what follows a placed frame.
+	aheadBytes = 1 << 10
 
-	// flushBytes is what one connection may write in one turn of its loop.
-	flushBytes = 256 << 10
+	// flushBytes is what one connection may write in one turn of its loop: a part of
+	// 256 KiB with its head and what is queued before it.
+	flushBytes = 260 << 10
 	// turnConns is how many connections one turn serves; the rest waits for the
 	// next epoll round, so that readers get their turn in between.
 	turnConns = 128

@@ -22,7 +22,8 @@ type loop struct {
 
 	wheel  wheel
 	gather gather
-	ends   []int // of the frames of one batch; batchFrames long
+	ends   []int  // of the frames of one batch; batchFrames long
+	ahead  []byte // what was read behind a placed frame; aheadBytes long
 
 	waiting connQueue // taken from dirty, not served yet, oldest first
 	conns   *Conn     // open ones, linked by prevOpen and nextOpen
@@ -54,6 +55,7 @@ func newLoop(e *Engine) *loop {
 		engine: e,
 		log:    e.log,
 		ends:   make([]int, 0, batchFrames),
+		ahead:  make([]byte, aheadBytes),
 	}
 	l.gather.scratch = make([]byte, readBytes)
 	l.wheel.init(clock.Now())
@@ -213,15 +215,19 @@ func (l *loop) stopAll(mode uint32) {
 // closed, so all there can be is a message that was on its way. Whoever finds the
 // waker closed runs it, in the loop's role.
 func (l *loop) sweep() {
+	var dropped []*parts
 	l.sweeping.Lock()
-	defer l.sweeping.Unlock()
 	l.takeDirty()
 	for c := l.waiting.pop(); c != nil; c = l.waiting.pop() {
-		c.drop()
+		dropped = append(dropped, c.out.drop())
 		c.sched.Store(0)
 		if c.out.waits() && c.sched.CompareAndSwap(0, tokenTaken) {
 			l.waiting.append(c) // another one came in between
 		}
+	}
+	l.sweeping.Unlock()
+	for _, p := range dropped { // unlocked, because they may bring the loop again
+		p.tell(false)
 	}
 }
 
@@ -256,8 +262,8 @@ func (q *connQueue) pop() *Conn {
 
 // loopCounters are written by the loop and read by anyone.
 type loopCounters struct {
-	framesIn, bytesIn, bytesOut, writes, blocked, turns atomic.Uint64
-	lag, lagMax                                         atomic.Int64 // ns
+	framesIn, bytesIn, bytesPlaced, bytesOut, writes, blocked, turns atomic.Uint64
+	lag, lagMax                                                      atomic.Int64 // ns
 }
 
 func (n *loopCounters) sawLag(d time.Duration) {

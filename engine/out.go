@@ -32,7 +32,7 @@ func (c *Conn) flush() error {
 		}
 		c.loop.count.bytesOut.Add(uint64(n))
 		c.loop.count.writes.Add(1)
-		c.out.wrote(n)
+		c.out.wrote(n).tell(true)
 		if n < want {
 			return c.block(n > 0)
 		}
@@ -54,5 +54,5 @@ func (c *Conn) block(progress bool) error {
 // drop frees what is queued. Loop only.
 func (c *Conn) drop() {
 	c.blocked = false
-	c.out.drop()
+	c.out.drop().tell(false)
 }

@@ -35,7 +35,7 @@ type outQueue struct {
 
 	// Loop only: taken and not yet written whole, oldest first.
 	first, last *chunk
-	off         int // bytes of first that are written
+	off         int // bytes of first's content that are written
 }
 
 // put queues b, within limit, and takes over the reference in every case. Of an
@@ -123,13 +123,14 @@ func (q *outQueue) waits() bool { return (q.first != nil || q.take()) && q.first
 func (q *outQueue) gather(g *gather, budget int) {
 	off := q.off
 	for c := q.first; c != nil && c.whole(); c = c.next {
-		p := c.content()[off:]
-		off = 0
-		if room := budget - g.total; len(p) > room {
-			p = p[:room]
-		}
-		if !g.add(p) || g.total == budget {
+		if !g.addUpTo(budget, c.content()[off:]) {
 			return
+		}
+		off = 0
+		for _, p := range c.parts.rest() {
+			if !g.addUpTo(budget, p) {
+				return
+			}
 		}
 		if c.next == nil {
 			q.take()
@@ -138,8 +139,10 @@ func (q *outQueue) gather(g *gather, budget int) {
 }
 
 // wrote takes n written bytes off and frees what is written whole; of what is
-// not whole nothing was written. Loop only.
-func (q *outQueue) wrote(n int) {
+// not whole nothing was written. It returns the parts among what it freed, to be
+// told by the caller. Loop only.
+func (q *outQueue) wrote(n int) *parts {
+	var ended partsList
 	var cost int64
 	for c := q.first; c != nil && c.whole(); c = q.first {
 		left := len(c.content()) - q.off
@@ -148,25 +151,34 @@ func (q *outQueue) wrote(n int) {
 			break
 		}
 		n -= left
-		cost += c.cost()
 		q.off = 0
+		if c.parts.advance() {
+			continue
+		}
+		ended.add(c.parts)
+		cost += c.cost()
 		q.first = c.next
 		c.free()
 	}
 	if cost > 0 {
 		q.pending.Add(-cost)
 	}
+	return ended.first
 }
 
-// drop frees everything that is queued and whole. Loop only.
-func (q *outQueue) drop() {
+// drop frees everything that is queued and whole, and returns the parts among it
+// as wrote does. Loop only.
+func (q *outQueue) drop() *parts {
+	var ended partsList
 	var cost int64
 	for q.waits() {
 		c := q.first
 		q.first = c.next
+		ended.add(c.parts)
 		cost += c.cost()
 		c.free()
 	}
 	q.off = 0
 	q.pending.Add(-cost)
+	return ended.first
 }

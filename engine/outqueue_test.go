@@ -38,7 +38,7 @@ func (r *reader) step() bool {
 	}
 	n := r.g.total
 	r.g.reset()
-	r.q.wrote(n)
+	r.q.wrote(n).tell(true)
 	return true
 }
 

@@ -42,6 +42,8 @@ type Protocol struct {
 	FrameSize func(b []byte, admitted bool) (int, error)
 	// Handler gets the events of the connections.
 	Handler Handler
+	// Placer has places for large frames. nil = they go to the Handler in slabs.
+	Placer Placer
 
 	// HelloTimeout runs from open until Conn.Admit. 0 = DefaultHelloTimeout,
 	// negative = none: connections count as admitted when they open.
@@ -62,7 +64,7 @@ type Protocol struct {
 	// connections; else the slab grows with the bytes that came.
 	TrustLength bool
 	// Rate bounds what one connection may send to this node. nil = no limit
-	// besides one read of 64 KiB per turn.
+	// besides one read of 64 KiB per turn, and 1 MiB into placed frames.
 	Rate *Rate
 }
 

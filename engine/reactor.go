@@ -34,6 +34,9 @@ func (r *reactor) OnTraffic(s gnet.Conn) gnet.Action {
 	case *Conn:
 		x.claim()
 		x.receive(b)
+		if len(b) == readBytes {
+			x.readPlaced()
+		}
 		return x.finish()
 	case *loop:
 		x.turn()

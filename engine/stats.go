@@ -22,6 +22,7 @@ type Stats struct {
 	AcceptFailures    uint64 // accepts that failed for want of descriptors or memory
 
 	FramesIn, BytesIn, BytesOut uint64
+	BytesPlaced                 uint64 // of BytesIn those that were read straight into placed frames
 	Writes                      uint64 // system calls that wrote
 	Blocked                     uint64 // times a socket took no more
 	Turns                       uint64 // wake-ups that loops acted on
@@ -74,6 +75,7 @@ func (e *Engine) Stats() Stats {
 		s.FramesIn += m.framesIn.Load()
 		s.BytesIn += m.bytesIn.Load()
 		s.BytesOut += m.bytesOut.Load()
+		s.BytesPlaced += m.bytesPlaced.Load()
 		s.Writes += m.writes.Load()
 		s.Blocked += m.blocked.Load()
 		s.Turns += m.turns.Load()

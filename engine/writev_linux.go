@@ -36,6 +36,15 @@ func (g *gather) add(p []byte) bool {
 	return true
 }
 
+// addUpTo appends p, or as much of it as keeps the total within budget, and
+// reports whether there may be room for more.
+func (g *gather) addUpTo(budget int, p []byte) bool {
+	if room := budget - g.total; len(p) > room {
+		p = p[:room]
+	}
+	return g.add(p) && g.total < budget
+}
+
 func (g *gather) addCopy(p []byte) bool {
 	if len(g.scratch)-g.used < len(p) {
 		return false

@@ -16,13 +16,19 @@ var briefTiming = Timing{
 
 // sourceWatch checks what a Source does against what it was told.
 type sourceWatch struct {
-	now      clock.Mono
-	last     SourceEvent
+	now  clock.Mono
+	last SourceEvent
+	sourceFacts
+}
+
+type sourceFacts struct {
 	did      SourceStep // the last effect
 	reserved bool       // the Store has said so
 	admitted bool
 	sealed   bool
+	bound    bool // or it may be
 	captured bool
+	asked    bool // the target, for anything
 	sent     bool // the unit, by SourceRestore
 	boundary bool
 	over     bool
@@ -34,6 +40,10 @@ func (w *sourceWatch) check(m *SourceMove, e SourceEffect) error {
 	}
 	did := w.did
 	w.did = e.Do
+	if did == SourceSealSession {
+		w.bound = w.last.Bound || w.last.Failure != nil
+	}
+	w.asked = w.asked || e.Do == SourceAdmit || e.Do == SourceRestore
 	if w.boundary && e.Do != SourceRead && e.Do != SourceEnd {
 		return fmt.Errorf("it does %d behind the boundary", e.Do)
 	}
@@ -90,7 +100,7 @@ func (w *sourceWatch) checkEnd(e *SourceEnded) error {
 			return fmt.Errorf("the unit goes on behind the boundary")
 		case w.reserved && !known:
 			return fmt.Errorf("the unit goes on while its move may be committed, by %+v", w.last)
-		case w.captured != e.Captured, w.sealed && w.last.Is != SourceSessionSealed && w.captured && e.Sealed != (w.captured && e.Sealed):
+		case w.captured != e.Captured, w.bound != e.Sealed, w.asked && e.Outcome == SourceFailed && !e.Prepared:
 			return fmt.Errorf("it forgets to undo: %+v", e)
 		case (e.Outcome == SourceFailed) != (e.Failure != nil):
 			return fmt.Errorf("failed without a reason, or rejected with one")
@@ -212,8 +222,13 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended := map[SourceOutcome]int{}
-		n := walk(t, first, func(n node) string {
-			return fmt.Sprint(sourceKey(&n.s, n.w.now), ahead(move.Deadline, n.w.now), n.w.did, n.w.reserved, n.w.admitted, n.w.sealed, n.w.captured, n.w.sent, n.w.boundary, n.w.over)
+		type key struct {
+			source     sourceStands
+			facts      sourceFacts
+			deadlineIn clock.Mono
+		}
+		n := walk(t, first, func(n node) any {
+			return key{standsOfSource(&n.s, n.w.now), n.w.sourceFacts, ahead(move.Deadline, n.w.now)}
 		}, func(from node, visit func(node)) error {
 			for i := range events {
 				for step := range clock.Mono(2) {
@@ -224,14 +239,14 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 					to.s.Step(to.w.now, to.w.last)
 					if e, ok := to.s.Effect(); ok {
 						if err := to.w.check(&move, e); err != nil {
-							return fmt.Errorf("%w\nby %+v\nin %s", err, to.w.last, sourceKey(&from.s, from.w.now))
+							return fmt.Errorf("%w\nby %+v\nin %+v", err, to.w.last, standsOfSource(&from.s, from.w.now))
 						}
 						if e.Do == SourceEnd {
 							ended[e.End.Outcome]++
 						}
 					}
 					if at, ok := to.s.NextDeadline(); ok && to.s.state == sourceOver || ok && at == clock.Never {
-						return fmt.Errorf("a deadline that never comes in %s", sourceKey(&to.s, to.w.now))
+						return fmt.Errorf("a deadline that never comes in %+v", standsOfSource(&to.s, to.w.now))
 					}
 					visit(to)
 				}
@@ -246,8 +261,8 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 }
 
 // walk visits all that next reaches from first, once for each key.
-func walk[N any](t *testing.T, first N, key func(N) string, next func(from N, visit func(N)) error) int {
-	seen := map[string]bool{key(first): true}
+func walk[N any](t *testing.T, first N, key func(N) any, next func(from N, visit func(N)) error) int {
+	seen := map[any]bool{key(first): true}
 	queue := []N{first}
 	for len(queue) > 0 {
 		from := queue[len(queue)-1]
@@ -272,8 +287,19 @@ func ahead(at, now clock.Mono) clock.Mono {
 	return max(at-now, -1)
 }
 
-// sourceKey is all that a Source goes by.
-func sourceKey(s *Source, now clock.Mono) string {
-	return fmt.Sprint(s.state, ahead(s.wake, now), s.waits, s.lost, s.reserved.Move != nil, s.reserved.Version, s.try,
-		ahead(s.sealLimit, now), ahead(s.validUntil, now), s.failure != nil, s.asked, s.sealed, s.captured)
+// sourceStands is all that a Source goes by.
+type sourceStands struct {
+	state                                 sourceState
+	wake, sealLimit, validUntil           clock.Mono
+	waits                                 backoff
+	reserved                              store.Version
+	try                                   uint32
+	lost, failed, asked, sealed, captured bool
+}
+
+func standsOfSource(s *Source, now clock.Mono) sourceStands {
+	return sourceStands{
+		s.state, ahead(s.wake, now), ahead(s.sealLimit, now), ahead(s.validUntil, now), s.waits, s.reserved.Version, s.try,
+		s.lost, s.failure != nil, s.asked, s.sealed, s.captured,
+	}
 }

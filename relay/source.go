@@ -58,8 +58,8 @@ const (
 	// SourceAbort: send Abort to the Store, if the lease allows. Ends with SourceAborted.
 	SourceAbort
 	// SourceSettle: the Store's epoch has changed. Tell the target that the move is off and ask
-	// it, on each new link again, what became of it. Ends with SourceCommitted, SourceGivenUp or
-	// SourceTargetGone.
+	// it what became of it. It comes again now and then, until SourceCommitted, SourceGivenUp or
+	// SourceTargetGone ends it.
 	SourceSettle
 	// SourceConfirm: write the unit's row again in the epoch that this process knows, as its
 	// owner. Ends with SourceConfirmed.
@@ -241,16 +241,21 @@ func (s *Source) Effect() (e SourceEffect, ok bool) {
 	return e, e.Do != 0
 }
 
-// NextDeadline returns when Step is to be called with SourceTick if nothing happens. While
-// the Store, the application or this node is busy with an effect there is none: it ends by
-// itself, and what is too late then is decided then.
+// NextDeadline returns when Step is to be called with SourceTick if nothing happens. For an
+// effect that is under way it is also when whoever performs it need not wait any longer.
+// The Store's answers have no deadline: what is too late then is decided then.
 func (s *Source) NextDeadline() (clock.Mono, bool) {
+	at := s.wake
 	switch s.state {
 	case sourceAdmitting, sourceAdmitLost, sourceRestoring, sourceRestoreLost:
-		return min(s.move.Deadline, s.sealLimit), true
-	default:
-		return s.wake, s.wake != clock.Never
+		at = min(s.move.Deadline, s.sealLimit)
+	case sourcePermitting, sourceSealing, sourceCapturing:
+		if s.failure == nil {
+			at = min(s.move.Deadline, s.sealLimit)
+		}
+	default: // it waits for time, or for nothing
 	}
+	return at, at != clock.Never
 }
 
 // Step takes what happened.
@@ -275,7 +280,7 @@ func (s *Source) Step(now clock.Mono, e SourceEvent) {
 	case SourceLinkLost:
 		s.linkLost()
 	case SourceLinkUp:
-		s.linkUp()
+		s.linkUp(now)
 	case SourceTargetGone:
 		s.targetGone()
 	case SourceCommitted:
@@ -301,7 +306,7 @@ func (s *Source) sleep(state sourceState, until clock.Mono) { s.state, s.wake = 
 
 func (s *Source) tick(now clock.Mono) {
 	switch s.state {
-	case sourceAdmitting, sourceAdmitLost, sourceRestoring, sourceRestoreLost:
+	case sourceAdmitting, sourceAdmitLost, sourcePermitting, sourceSealing, sourceCapturing, sourceRestoring, sourceRestoreLost:
 		if f := s.tooLate(now); f != nil {
 			s.stop(f)
 		}
@@ -319,6 +324,8 @@ func (s *Source) tick(now clock.Mono) {
 		s.do(sourceReading, SourceEffect{Do: SourceRead})
 	case sourceAbortLost:
 		s.sendAbort()
+	case sourceSettling:
+		s.ask(now)
 	default: // nothing else waits for time
 	}
 }
@@ -504,13 +511,15 @@ func (s *Source) linkLost() {
 	}
 }
 
-func (s *Source) linkUp() {
+func (s *Source) linkUp(now clock.Mono) {
 	switch s.state {
 	case sourceAdmitLost:
 		s.admit()
 	case sourceRestoreLost:
 		s.restore()
-	default:
+	case sourceSettling:
+		s.ask(now)
+	default: // nothing was asked
 	}
 }
 

@@ -37,8 +37,9 @@ func (s *Source) fail(f *Failure) {
 // goOn gives the unit back: no commit of the move applies any more.
 func (s *Source) goOn() { s.end(SourceEnded{Outcome: SourceFailed, Failure: s.failure}) }
 
+// moved ends it for an owner whose generation is greater, also if the word of it did not say.
 func (s *Source) moved(owner store.OwnerGen) {
-	s.end(SourceEnded{Outcome: SourceMoved, OwnerGen: owner})
+	s.end(SourceEnded{Outcome: SourceMoved, OwnerGen: max(owner, s.move.OwnerGen+1)})
 }
 
 func (s *Source) lose(kind errkind.Kind, text string) {
@@ -93,7 +94,7 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 	case at == whereThere: // the commit came first
 		s.moved(c.Record.OwnerGen)
 	case c.Reason == store.EpochChanged:
-		s.settle()
+		s.settle(now)
 	case never(c.Reason) && !s.stands(&c.Record): // it was ended already
 		s.goOn()
 	case c.Reason == store.LeaseSuperseded:
@@ -106,15 +107,24 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 // settle is for a move of an earlier epoch, of which nothing applies any more, though it may
 // have been committed in a history that is lost. A target that has opened the unit writes the
 // row again, and one that has not drops it. The source does nothing before it knows which.
-func (s *Source) settle() {
+func (s *Source) settle(now clock.Mono) {
 	if s.try == 0 { // the target was never sent the unit
 		s.confirm()
 		return
 	}
+	s.waits = backoff{}
+	s.ask(now)
+}
+
+func (s *Source) ask(now clock.Mono) {
+	s.wake = s.waits.wait(now, s.timing, s.timing.Settle)
 	s.do(sourceSettling, SourceEffect{Do: SourceSettle, Row: s.reserved})
 }
 
-func (s *Source) confirm() { s.do(sourceConfirming, SourceEffect{Do: SourceConfirm, Row: s.reserved}) }
+func (s *Source) confirm() {
+	s.wake = clock.Never
+	s.do(sourceConfirming, SourceEffect{Do: SourceConfirm, Row: s.reserved})
+}
 
 func (s *Source) confirmed(e *SourceEvent) {
 	if s.state != sourceConfirming {

@@ -142,7 +142,7 @@ const (
 	// TargetBroken: it cannot be, for Failure.
 	TargetBroken
 	// TargetStaged: the unit is restored, or is not for Failure. MayAct says whether this
-	// process may act.
+	// process may act, and knows of no later epoch than the one of the Restore.
 	TargetStaged
 	// TargetRelayed: a relay record of the attempt has come.
 	TargetRelayed
@@ -248,7 +248,8 @@ func (t *Target) Effect() (e TargetEffect, ok bool) {
 	return e, e.Do != 0
 }
 
-// NextDeadline returns when Step is to be called with TargetTick if nothing happens.
+// NextDeadline returns when Step is to be called with TargetTick if nothing happens. For an
+// effect that is under way it is also when whoever performs it need not wait any longer.
 func (t *Target) NextDeadline() (clock.Mono, bool) {
 	at := t.wake
 	if t.expires() {
@@ -257,8 +258,9 @@ func (t *Target) NextDeadline() (clock.Mono, bool) {
 	return at, at != clock.Never
 }
 
-// expires reports whether it is a preparation that ends with its validity. While the
-// application is busy it does not: what is too late then is decided when that has ended.
+// expires reports whether it is a preparation that ends with its validity. One of which the
+// application decides does not: that has its deadline, and what is too late then is
+// decided then.
 func (t *Target) expires() bool {
 	switch t.state {
 	case targetReading, targetReadLost, targetPrepared, targetDenied, targetAssembling:
@@ -282,7 +284,7 @@ func (t *Target) Step(now clock.Mono, e TargetEvent) {
 	case TargetDecided:
 		t.decided(&e)
 	case TargetAssembled:
-		t.assembled()
+		t.assembled(now)
 	case TargetBroken:
 		t.broken(&e)
 	case TargetStaged:
@@ -300,7 +302,7 @@ func (t *Target) Step(now clock.Mono, e TargetEvent) {
 	case TargetConfirmed:
 		t.confirmed(&e)
 	case TargetMerged:
-		t.merged()
+		t.merged(now)
 	case TargetJoinedDone:
 		t.joined(now, &e)
 	case TargetCompleted:
@@ -327,15 +329,12 @@ func (t *Target) Progress() Progress {
 		return ProgressReady
 	case targetDenied:
 		return ProgressGone
-	case targetMerging, targetJoining, targetJoinLost, targetCompleting, targetCompleteLost:
-		return ProgressCommitted
-	case targetOver:
+	default: // the commit is behind, or it is over
 		if t.outcome == TargetDropped {
 			return ProgressGone
 		}
 		return ProgressCommitted
 	}
-	return 0
 }
 
 // Committing reports whether a commit was sent whose outcome is not known. Then no later
@@ -363,6 +362,8 @@ func (t *Target) tick(now clock.Mono) {
 	}
 	t.wake = clock.Never
 	switch t.state {
+	case targetStaging: // what the application still does concerns a unit that nobody will see
+		t.drop(cmp.Or(t.failure, errLate))
 	case targetReadLost:
 		t.do(targetReading, TargetEffect{Do: TargetRead})
 	case targetReadied:
@@ -372,9 +373,9 @@ func (t *Target) tick(now clock.Mono) {
 	case targetGiveUpLost:
 		t.giveUp()
 	case targetJoinLost:
-		t.do(targetJoining, TargetEffect{Do: TargetJoined})
+		t.call(now, targetJoining, TargetJoined)
 	case targetCompleteLost:
-		t.do(targetCompleting, TargetEffect{Do: TargetComplete})
+		t.call(now, targetCompleting, TargetComplete)
 	default: // nothing else waits for time
 	}
 }

@@ -113,10 +113,18 @@ func (t *Target) confirmed(e *TargetEvent) {
 	}
 }
 
-func (t *Target) merged() {
+func (t *Target) merged(now clock.Mono) {
 	if t.state == targetMerging {
-		t.do(targetJoining, TargetEffect{Do: TargetJoined})
+		t.call(now, targetJoining, TargetJoined)
 	}
+}
+
+// call runs a callback, to the deadline. A commit that came late leaves each of them one try.
+func (t *Target) call(now clock.Mono, state targetState, do TargetStep) {
+	if t.wake = t.deadline; now.Reached(t.deadline) {
+		t.wake = clock.Never
+	}
+	t.do(state, TargetEffect{Do: do})
 }
 
 func (t *Target) joined(now clock.Mono, e *TargetEvent) {
@@ -126,7 +134,7 @@ func (t *Target) joined(now clock.Mono, e *TargetEvent) {
 		t.again(now, targetJoinLost, e.Failure)
 	default:
 		t.waits = backoff{}
-		t.do(targetCompleting, TargetEffect{Do: TargetComplete})
+		t.call(now, targetCompleting, TargetComplete)
 	}
 }
 

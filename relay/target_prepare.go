@@ -167,8 +167,9 @@ func (t *Target) decided(e *TargetEvent) {
 	}
 }
 
-func (t *Target) assembled() {
+func (t *Target) assembled(now clock.Mono) {
 	if t.state == targetAssembling {
+		t.wake = max(t.deadline, now)
 		t.do(targetStaging, TargetEffect{Do: TargetStage, Row: t.row, Deadline: t.deadline})
 	}
 }
@@ -191,8 +192,11 @@ func (t *Target) unstage(f *Failure) {
 
 // staged says relay-ready if nothing but the fence can refuse the commit any more.
 func (t *Target) staged(now clock.Mono, e *TargetEvent) {
+	if t.state != targetStaging {
+		return
+	}
+	t.wake = clock.Never
 	switch {
-	case t.state != targetStaging:
 	case t.failure != nil:
 		t.drop(t.failure)
 	case e.Failure != nil:

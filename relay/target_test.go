@@ -34,7 +34,7 @@ func TestTargetScripts(t *testing.T) {
 			} else {
 				m.Step(now, targetEvent(w, now))
 			}
-			return targetSays(m) + until(m)
+			return targetSays(m) + until(m) + progressSays(m)
 		})
 	})
 }
@@ -158,4 +158,9 @@ func targetSays(m *Target) string {
 		}
 	}
 	return fmt.Sprintf("step %d", e.Do)
+}
+
+func progressSays(m *Target) string {
+	names := [...]string{ProgressAssembling: "assembling", ProgressReady: "ready", ProgressCommitted: "committed", ProgressGone: "gone"}
+	return " [" + names[m.Progress()] + yes(m.Committing(), ", not to be replaced") + "]"
 }

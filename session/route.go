@@ -33,7 +33,8 @@ const (
 	RouteSubmitted                           // the packet of the last RouteSubmit was sent or refused; Size
 	RouteSeal                                // the Actor's owner is about to move it; names all but Size
 	RouteDrained                             // that owner shows the client nothing more; Relocation and the binding
-	RouteLost                                // the connection was lost to the owner that is left or was left
+	RouteLost                                // the connection to the owner was lost
+	RouteLostLate                            // that to the owner before was
 	RouteCommit                              // the Actor has moved; OwnerGen is the new owner's
 	RouteAbort                               // the Actor stays; OwnerGen is that of the seal
 	RouteShown                               // the owner shows the client something, a push or a reply; Size
@@ -64,6 +65,7 @@ const (
 
 	// Of a RouteSeal, one of them:
 	RouteSealed      // confirm it, behind all that was sent to the owner; nothing more goes there
+	RouteSealLater   // the same holds, but the confirmation waits for a RouteSealed of its own
 	RouteSealRefused // Why
 
 	// Of a RouteShown or RouteShownLate, one of them:
@@ -96,7 +98,6 @@ const (
 	RouteFinished               // that move has ended the other way
 	RouteNotSealed              // the route is not sealed
 	RouteOldOwner               // the owner generation is behind
-	RouteUndrained              // the owner before has not said that it shows nothing more
 	RouteTimeout                // a seal lasted too long
 	RouteTooMuch                // the new owner shows more than is kept
 	routeWhyEnd
@@ -109,7 +110,6 @@ var routeWhyText = [routeWhyEnd]string{
 	RouteFinished:      "the move has ended in another way",
 	RouteNotSealed:     "no move of the actor is under way",
 	RouteOldOwner:      "a later owner of the actor is known",
-	RouteUndrained:     "the actor's owner before has not ended yet",
 	RouteTimeout:       "nothing was heard of the actor's move in time",
 	RouteTooMuch:       "the actor sends too much while it moves",
 }
@@ -141,9 +141,11 @@ type Route struct {
 	phase   routePhase
 	seal    Relocation // of the seal, or of the last one
 	until   clock.Mono // of the seal: when it has lasted too long
+	waits   bool       // of the seal: it is not confirmed, since the owner before has not ended
 	drained bool       // of the seal: the owner shows nothing more
 	moved   bool       // the last move was committed
 	leaving bool       // the owner before the last move may still show something
+	left    Relocation // that move, or an earlier one
 	closed  bool
 
 	held, heldBytes int
@@ -181,6 +183,8 @@ func (r *Route) Step(now clock.Mono, ev RouteEvent) {
 	case RouteDrained:
 		r.drain(&ev)
 	case RouteLost:
+		r.drained = r.drained || r.phase == routeSealed
+	case RouteLostLate:
 		r.ownerLeft()
 	case RouteCommit:
 		r.commit(&ev)
@@ -238,29 +242,32 @@ func (r *Route) submit() {
 }
 
 // sealFor seals the route. One whose packets are still being submitted may be sealed
-// too: the rest of them waits for the new owner.
+// too: the rest of them waits for the new owner. While the owner before may still show
+// something, the confirmation waits: so there is never more than one such.
 func (r *Route) sealFor(now clock.Mono, ev *RouteEvent) {
 	why := r.concerns(ev)
 	switch {
 	case why != 0:
-	case ev.Relocation == r.seal && r.phase == routeSealed && ev.OwnerGen == r.ownerGen: // again
+	case ev.Relocation == r.seal && r.phase == routeSealed && ev.OwnerGen == r.ownerGen:
+		// again
 	case r.phase == routeSealed:
 		why = RouteOtherMove
-	case ev.Relocation == r.seal:
+	case ev.Relocation == r.seal || ev.Relocation == r.left:
 		why = RouteFinished
 	case ev.OwnerGen < r.ownerGen:
 		why = RouteOldOwner
-	case r.leaving:
-		why = RouteUndrained
 	default:
 		r.phase, r.seal, r.until = routeSealed, ev.Relocation, now.Add(r.limits.Seal)
-		r.drained, r.moved, r.ownerGen = false, false, ev.OwnerGen
+		r.drained, r.moved, r.ownerGen, r.waits = false, false, ev.OwnerGen, r.leaving
 	}
-	if why != 0 {
+	switch {
+	case why != 0:
 		r.say(RouteSealRefused, why)
-		return
+	case r.waits:
+		r.say(RouteSealLater, 0)
+	default:
+		r.say(RouteSealed, 0)
 	}
-	r.say(RouteSealed, 0)
 }
 
 // concerns says why the event is about another Session's or binding's business.
@@ -278,8 +285,10 @@ func (r *Route) drain(ev *RouteEvent) {
 	why := r.concerns(ev)
 	switch {
 	case r.closed:
-	case why == 0 && ev.Relocation == r.seal:
+	case why == 0 && r.leaving && ev.Relocation == r.left:
 		r.ownerLeft()
+	case why == 0 && (ev.Relocation == r.seal || ev.Relocation == r.left):
+		r.drained = r.drained || r.phase == routeSealed && ev.Relocation == r.seal
 	case why == 0:
 		r.say(RouteIgnored, r.otherMove())
 	default:
@@ -287,19 +296,16 @@ func (r *Route) drain(ev *RouteEvent) {
 	}
 }
 
-// ownerLeft notes that nothing more comes of the owner that moves the Actor away, or has
-// done so.
+// ownerLeft notes that nothing more comes of the owner before.
 func (r *Route) ownerLeft() {
-	switch {
-	case r.closed:
-	case r.phase == routeSealed:
-		r.drained = true
-	case r.leaving:
-		r.leaving = false
-		if r.kept > 0 {
-			r.kept, r.keptBytes = 0, 0
-			r.say(RouteShowKept, 0)
-		}
+	r.leaving = false
+	if r.kept > 0 {
+		r.kept, r.keptBytes = 0, 0
+		r.say(RouteShowKept, 0)
+	}
+	if r.waits {
+		r.waits = false
+		r.say(RouteSealed, 0)
 	}
 }
 
@@ -316,10 +322,12 @@ func (r *Route) commit(ev *RouteEvent) {
 		r.say(RouteIgnored, r.otherMove())
 	case r.phase != routeSealed:
 		r.say(RouteIgnored, RouteFinished)
+	case r.waits:
+		r.say(RouteIgnored, RouteNotSealed)
 	case ev.OwnerGen <= r.ownerGen:
 		r.say(RouteIgnored, RouteOldOwner)
 	default:
-		r.ownerGen, r.moved, r.leaving = ev.OwnerGen, true, !r.drained
+		r.ownerGen, r.moved, r.leaving, r.left = ev.OwnerGen, true, !r.drained, r.seal
 		r.say(RouteSwap, 0)
 		r.submit()
 	}
@@ -338,6 +346,7 @@ func (r *Route) abort(ev *RouteEvent) {
 	case ev.OwnerGen != r.ownerGen:
 		r.say(RouteIgnored, RouteOldOwner)
 	case r.phase == routeSealed:
+		r.waits = false
 		r.submit()
 	}
 }
@@ -372,7 +381,7 @@ func (r *Route) close(why RouteWhy) {
 }
 
 func (r *Route) end() {
-	r.closed, r.leaving = true, false
+	r.closed, r.leaving, r.waits = true, false, false
 	r.held, r.heldBytes, r.kept, r.keptBytes = 0, 0, 0, 0
 }
 
@@ -407,6 +416,9 @@ func (r *Route) Submitting() bool { return r.phase == routeSubmitting && !r.clos
 
 // Leaving reports whether the owner before may still show something.
 func (r *Route) Leaving() bool { return r.leaving }
+
+// Left is the move with which that owner was left, if there is one.
+func (r *Route) Left() Relocation { return r.left }
 
 // Calm reports whether the Route is as if nothing had ever moved.
 func (r *Route) Calm() bool { return r.phase == routeOpen && !r.leaving && !r.closed }

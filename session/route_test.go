@@ -14,12 +14,12 @@ import (
 
 var routeEvents = map[string]session.RouteEventKind{
 	"packet": session.RoutePacket, "submitted": session.RouteSubmitted, "seal": session.RouteSeal, "drained": session.RouteDrained,
-	"lost": session.RouteLost, "commit": session.RouteCommit, "abort": session.RouteAbort, "shown": session.RouteShown,
+	"lost": session.RouteLost, "lost-late": session.RouteLostLate, "commit": session.RouteCommit, "abort": session.RouteAbort, "shown": session.RouteShown,
 	"late": session.RouteShownLate, "tick": session.RouteTick, "closed": session.RouteClosed,
 }
 
 var routeEffects = map[session.RouteEffectKind]string{
-	session.RouteForward: "forward", session.RouteHold: "hold", session.RouteRefuse: "refuse", session.RouteSealed: "sealed",
+	session.RouteForward: "forward", session.RouteHold: "hold", session.RouteRefuse: "refuse", session.RouteSealed: "sealed", session.RouteSealLater: "seal-later",
 	session.RouteSealRefused: "seal-refused", session.RouteShow: "show", session.RouteKeep: "keep", session.RouteDrop: "drop",
 	session.RouteSwap: "swap", session.RouteSubmit: "submit", session.RouteShowKept: "show-kept", session.RouteClose: "close",
 	session.RouteIgnored: "ignored", session.RouteGone: "gone",
@@ -33,7 +33,7 @@ func relocation(n int) session.Relocation { return session.Relocation{15: byte(n
 //	new [packets=3] [bytes=100] [shows=3] [bytes-shown=100]
 //	packet|submitted|shown|late [size=10]
 //	seal|drained|commit|abort [move=1] [owner=10, 11 of a commit] [object=7] [binding=3] [at=1s]
-//	lost|closed
+//	lost|lost-late|closed
 //	tick at=2s
 type routeScript struct {
 	t *testing.T
@@ -125,6 +125,7 @@ type routeWorld struct {
 	kept      int                // of what is shown
 	submits   bool               // the first packet that waits is to be submitted
 	confirmed session.Relocation // the seal that was confirmed and has not ended
+	asked     session.Relocation // the one that is to be confirmed later
 	left      session.Relocation // the move whose owner before may still show something
 	drained   bool               // of the confirmed one: it may not
 	last      session.Relocation // the last move that has ended
@@ -156,7 +157,7 @@ func (w *routeWorld) step(now clock.Mono, ev session.RouteEvent) (ok bool, wrong
 	if w.submits = w.submits && w.route.Submitting() && ev.Kind != session.RouteSubmitted; ev.Kind == session.RouteSubmitted {
 		w.held--
 	}
-	if w.confirmed != (session.Relocation{}) && (ev.Kind == session.RouteLost || ev.Kind == session.RouteDrained && concerns(&ev, w.confirmed)) {
+	if sealed := before.sealed(); sealed != (session.Relocation{}) && (ev.Kind == session.RouteLost || ev.Kind == session.RouteDrained && concerns(&ev, sealed)) {
 		w.drained = true
 	}
 	answers := 0
@@ -164,7 +165,7 @@ func (w *routeWorld) step(now clock.Mono, ev session.RouteEvent) (ok bool, wrong
 		if wrong = w.effect(&before, &ev, e); wrong != "" {
 			return true, fmt.Sprintf("%s: %s", routeEffects[e.Kind], wrong)
 		}
-		if e.Kind <= session.RouteDrop {
+		if e.Kind <= session.RouteDrop && (e.Kind != session.RouteSealed || ev.Kind == session.RouteSeal) {
 			answers++
 		}
 	}
@@ -186,8 +187,17 @@ func concerns(ev *session.RouteEvent, move session.Relocation) bool {
 	return ev.Relocation == move && ev.ObjGen == routeObject && ev.BindingGen == routeBinding
 }
 
+// sealed is the move under way.
+func (w *routeWorld) sealed() session.Relocation {
+	if w.asked != (session.Relocation{}) {
+		return w.asked
+	}
+	return w.confirmed
+}
+
 func (w *routeWorld) end() {
-	w.closed, w.held, w.kept, w.submits, w.confirmed, w.left = true, 0, 0, false, session.Relocation{}, session.Relocation{}
+	none := session.Relocation{}
+	w.closed, w.held, w.kept, w.submits, w.confirmed, w.asked, w.left = true, 0, 0, false, none, none, none
 }
 
 // effect notes one effect and returns why it must not be.
@@ -203,21 +213,31 @@ func (w *routeWorld) effect(before *routeWorld, ev *session.RouteEvent, e sessio
 	switch e.Kind {
 	case session.RouteForward:
 		must(before.held == 0, "it overtakes a packet")
-		must(before.confirmed == none, "the seal was confirmed")
+		must(before.confirmed == none && before.asked == none, "the route is sealed")
 	case session.RouteHold:
-		must(before.confirmed != none || before.held > 0, "nothing is to be waited for")
+		must(before.confirmed != none || before.asked != none || before.held > 0, "nothing is to be waited for")
 		w.held++
 	case session.RouteSubmit:
 		must(w.held > 0 && !w.submits, "there is no packet, or it is under way")
 		w.submits = true
-		w.confirmed = none // of an abort, or of a swap that has been noted
-	case session.RouteSealed:
+	case session.RouteSealed, session.RouteSealLater:
+		if ev.Kind != session.RouteSeal {
+			must(before.asked != none && ev.Kind == session.RouteLostLate || ev.Kind == session.RouteDrained && concerns(ev, before.left), "unasked")
+			w.confirmed, w.asked = before.asked, none
+			break
+		}
 		must(ev.OwnerGen >= before.owner, "by an owner of the past")
-		must(before.left == none, "the owner before may still show something")
+		must((before.left == none) == (e.Kind == session.RouteSealed), "it waits for the owner before, and only for that")
 		must(ev.Relocation != before.last, "for a move that has ended")
 		must(before.confirmed == none || before.confirmed == ev.Relocation, "for two moves at once")
-		if before.confirmed == none {
-			w.confirmed, w.drained, w.owner, w.last = ev.Relocation, false, ev.OwnerGen, none
+		must(before.asked == none || before.asked == ev.Relocation, "for two moves at once")
+		if before.confirmed == none && before.asked == none {
+			w.drained, w.owner, w.last = false, ev.OwnerGen, none
+		}
+		if e.Kind == session.RouteSealed {
+			w.confirmed = ev.Relocation
+		} else {
+			w.asked = ev.Relocation
 		}
 	case session.RouteSwap:
 		must(ev.Kind == session.RouteCommit && concerns(ev, before.confirmed), "of a move that is not sealed, or another binding")
@@ -237,7 +257,7 @@ func (w *routeWorld) effect(before *routeWorld, ev *session.RouteEvent, e sessio
 		w.kept++
 	case session.RouteShowKept:
 		must(before.kept > 0, "nothing is kept")
-		must(ev.Kind == session.RouteLost || ev.Kind == session.RouteDrained && concerns(ev, before.left), "the owner before has not ended")
+		must(ev.Kind == session.RouteLostLate || ev.Kind == session.RouteDrained && concerns(ev, before.left), "the owner before has not ended")
 		w.kept = 0
 	case session.RouteClose:
 		w.end()
@@ -256,17 +276,17 @@ func (w *routeWorld) check(before *routeWorld, now clock.Mono, ev *session.Route
 	case session.RoutePacket, session.RouteSeal, session.RouteShown, session.RouteShownLate:
 		want = 1
 	case session.RouteAbort:
-		if ev.OwnerGen == before.owner && concerns(ev, before.confirmed) {
-			w.confirmed, w.last, w.moved = none, before.confirmed, false
+		if sealed := before.sealed(); sealed != none && ev.OwnerGen == before.owner && concerns(ev, sealed) {
+			w.confirmed, w.asked, w.last, w.moved = none, none, sealed, false
 		}
 	case session.RouteDrained:
 		if concerns(ev, w.left) {
 			w.left = none
 		}
-	case session.RouteLost:
+	case session.RouteLostLate:
 		w.left = none
 	case session.RouteTick:
-		if late := before.confirmed != none && now == routeLate; late != (w.closed && !before.closed) {
+		if late := before.sealed() != none && now == routeLate; late != (w.closed && !before.closed) {
 			return "a seal ends the session at its time, and only then"
 		}
 	}
@@ -275,8 +295,10 @@ func (w *routeWorld) check(before *routeWorld, now clock.Mono, ev *session.Route
 		return fmt.Sprintf("%d answers", answers)
 	case w.held > smallRoute.Packets || w.kept > smallRoute.Shows:
 		return "more waits than may"
-	case w.route.Sealed() != (w.confirmed != none):
-		return "sealed is what was confirmed and has not ended"
+	case w.route.Sealed() != (w.sealed() != none):
+		return "sealed is what was asked for and has not ended"
+	case w.asked != none && w.left == none:
+		return "a confirmation waits for nothing"
 	case w.route.Leaving() != (w.left != none):
 		return "what the owner before may show"
 	case w.route.Submitting() != w.submits:
@@ -290,7 +312,7 @@ const routeLate = sessionStart + clock.Mono(time.Second)
 // routeAlphabet are all events, for two moves and three generations of owners.
 func routeAlphabet() (all []session.RouteEvent) {
 	for _, kind := range []session.RouteEventKind{
-		session.RoutePacket, session.RouteSubmitted, session.RouteLost, session.RouteShown, session.RouteShownLate, session.RouteTick, session.RouteClosed,
+		session.RoutePacket, session.RouteSubmitted, session.RouteLost, session.RouteLostLate, session.RouteShown, session.RouteShownLate, session.RouteTick, session.RouteClosed,
 	} {
 		all = append(all, session.RouteEvent{Kind: kind, Size: 1})
 	}
@@ -351,7 +373,10 @@ func settle(w routeWorld) string {
 		return wrong
 	}
 	var wrong string
-	if w.confirmed != (session.Relocation{}) {
+	if w.asked != (session.Relocation{}) {
+		wrong = give(session.RouteEvent{Kind: session.RouteLostLate})
+	}
+	if w.confirmed != (session.Relocation{}) && wrong == "" {
 		wrong = give(session.RouteEvent{Kind: session.RouteCommit, Relocation: w.confirmed, OwnerGen: w.owner + 1})
 	}
 	if w.left != (session.Relocation{}) && wrong == "" {

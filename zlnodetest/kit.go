@@ -135,7 +135,8 @@ func (k *Kit) Spot(id, stableType string) {
 }
 
 // Join makes an Actor a member of a User Spot, without a callback: what its next turn
-// runs under is the Spot's gate.
+// runs under is the Spot's gate. The Store is not told, so for what depends on that, and for
+// the callbacks, have a handler register a Join (zlnode.ActorCall.JoinSpot) and Settle.
 func (k *Kit) Join(actor, spot string) {
 	k.t.Helper()
 	if err := hook.Inner(k.Node).PlaceMember(actor, spot); err != nil {
@@ -152,7 +153,7 @@ func (k *Kit) Advance(d time.Duration) {
 	k.Settle()
 }
 
-// Settle waits until no turn runs or waits. A handler that waits for something outside
+// Settle waits until no turn runs or waits, and no Join is under way. A handler that waits for something outside
 // of the node is a turn that runs, unless it yields meanwhile.
 func (k *Kit) Settle() {
 	k.t.Helper()

@@ -33,6 +33,17 @@ func (r *room) OnInitialize(c *zlnode.SpotCall) error {
 	return c.StartTimer("beat", zlnode.TimerOptions{Delay: time.Second, Period: time.Second})
 }
 
+func (r *room) OnActorJoin(*zlnode.JoinSpotCall) (zlnode.Admission, error) {
+	return zlnode.Accept(nil), nil
+}
+
+func (r *room) OnJoinedActor(_ *zlnode.SpotCall, actor zlnode.ActorRef) error {
+	r.notes = append(r.notes, "joined "+actor.ID)
+	return nil
+}
+
+func (*player) OnJoinCompleted(_ *zlnode.ActorCall, done zlnode.JoinDone) error { return done.Err }
+
 // visit notes how many run at once.
 func (r *room) visit(wait func()) {
 	n := r.inside.Add(1)
@@ -56,6 +67,7 @@ func newWorld() *world {
 		a.ticks = append(a.ticks, tick)
 		return nil
 	})
+	zlnode.OnSend(p, "join", func(c *zlnode.ActorCall, _ *player, room string) error { return c.JoinSpot(room, nil).Defer() })
 	zlnode.OnTimer(p, "bad", func(*zlnode.ActorCall, *player, zlnode.Tick) error { panic("boom") })
 	zlnode.OnSend(p, "start", func(c *zlnode.ActorCall, _ *player, o zlnode.TimerOptions) error { return c.StartTimer("tick", o) })
 	zlnode.OnRequest(p, "start", func(c *zlnode.ActorCall, _ *player, name string) (struct{}, error) {
@@ -214,6 +226,28 @@ func TestAnActorKnowsTheSpotThatItIsIn(t *testing.T) {
 		t.Errorf("it begins in %q", entry)
 	}
 	kit.Join("a", "r")
+	if spot := request[string](t, kit.Node.Actor("a"), "where", struct{}{}); spot != "r" {
+		t.Errorf("it is in %q, not in the room", spot)
+	}
+}
+
+func TestSettleWaitsForJoins(t *testing.T) {
+	w := newWorld()
+	kit := zlnodetest.Start(t, w.app)
+	kit.Spot("r", "wide")
+	kit.Actor("a", "player", nil)
+	kit.Turns()
+	if err := zlnode.Send(t.Context(), kit.Node.Actor("a"), "join", "r"); err != nil {
+		t.Fatal(err)
+	}
+	kit.Settle()
+	var got []string
+	for _, turn := range kit.Turns() {
+		got = append(got, turn.Object+" "+turn.What)
+	}
+	if want := []string{"a join", "r OnActorJoin", "r OnJoinedActor", "a OnJoinCompleted"}; !slices.Equal(got, want) {
+		t.Errorf("the turns were %q, want %q", got, want)
+	}
 	if spot := request[string](t, kit.Node.Actor("a"), "where", struct{}{}); spot != "r" {
 		t.Errorf("it is in %q, not in the room", spot)
 	}

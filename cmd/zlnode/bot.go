@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -20,6 +21,10 @@ const (
 	// settleTime bounds the wait for what is outstanding when a bot has stopped
 	// sending. It is longer than requestTime, so requests have ended by then.
 	settleTime = requestTime + time.Second
+	// settleLook is the pause between two looks at what is outstanding.
+	settleLook = 50 * time.Millisecond
+	// roomNameMax bounds the name of a room.
+	roomNameMax = 32
 	// playersPerArena is how many bots share an arena.
 	playersPerArena = 10
 )
@@ -31,11 +36,13 @@ type bot struct {
 	login  loginRequest
 	meter  *meter
 
-	client *client.Client // nil until it is connected
-	place  loginReply     // where its Actors live, once it is logged in
+	client  *client.Client // nil until it is connected
+	place   loginReply     // where its Actors live, once it is logged in
+	visited visited        // its visitor's, as long as that plays
 
 	mu      sync.Mutex
 	ledger  *ledger
+	travel  traveller     // where its player is, and is going to
 	online  bool          // it is logged in and has not met a dead node
 	stopped bool          // it sends nothing any more
 	settled chan struct{} // closed when it is stopped and nothing is open
@@ -44,9 +51,10 @@ type bot struct {
 	gone    chan struct{} // closed when cause is set
 }
 
-// newBot returns the bot with that number.
-func newBot(n int, m *meter) *bot {
+// newBot returns the bot with that number, whose player hops about once every hop; 0: never.
+func newBot(n int, m *meter, hop time.Duration) *bot {
 	return &bot{
+		travel: traveller{every: hop, chance: rand.New(rand.NewPCG(uint64(n), 0))},
 		number: n,
 		login:  loginRequest{Player: fmt.Sprintf("player-%d", n), Arena: fmt.Sprintf("arena-%d", (n-1)/playersPerArena+1)},
 		meter:  m,
@@ -75,6 +83,10 @@ func (b *bot) enter(ctx context.Context, gateway string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.travel.rid = b.place.PlayerRID
+	if b.travel.every > 0 {
+		b.travel.rooms = b.place.Rooms
+	}
 	if b.cause == nil {
 		b.online = true
 		b.meter.online.Add(1)
@@ -129,6 +141,14 @@ func (b *bot) tick(moves int) {
 		}
 		b.meter.moves.Add(1)
 	}
+	if op, to, ok := b.beginHop(); ok {
+		var room [opSize + roomNameMax]byte
+		if err := b.client.Send(context.Background(), packetHop, appendHop(room[:0], op, to)); err != nil {
+			b.notSent(err)
+			return
+		}
+		b.meter.moves.Add(1)
+	}
 	op := b.begin(true)
 	act := client.Call{Name: packetAct, Payload: appendOp(room[:0], op)}
 	if err := b.client.RequestFunc(act, func(m *client.Message, err error) { b.onReply(op, m, err) }); err != nil {
@@ -150,6 +170,20 @@ func (b *bot) begin(request bool) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.ledger.begin(request, time.Now())
+}
+
+// beginHop takes a hop into the ledger, if one is due and the one before is over.
+func (b *bot) beginHop() (op uint64, room string, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ledger.hop != nil {
+		return 0, "", false
+	}
+	now := time.Now()
+	if room, ok = b.travel.next(now); ok {
+		op = b.ledger.beginHop(now)
+	}
+	return op, room, ok
 }
 
 // notSent takes the newest op back.
@@ -176,26 +210,48 @@ func (b *bot) onReply(op uint64, m *client.Message, err error) {
 		return
 	}
 	b.mu.Lock()
-	at := b.ledger.replied(op, a)
+	s := b.ledger.replied(op, a)
 	b.checkSettled()
 	b.mu.Unlock()
-	b.meter.requests.record(now.Sub(at))
+	b.meter.requests.record(now.Sub(s.at))
+	b.meter.hops.answered(s, now)
 }
 
 // onPush runs on the client's reader.
 func (b *bot) onPush(m *client.Message) {
 	now := time.Now()
+	if m.Name == packetHopped {
+		b.onHopped(m, now)
+		return
+	}
 	a, push, err := parseMoved(m.Payload)
 	if m.Name != packetMoved || err != nil {
 		b.trouble(fmt.Errorf("push %q is not understood: %w", m.Name, err))
 		return
 	}
 	b.mu.Lock()
-	at, ok := b.ledger.pushed(push, a)
+	s, ok := b.ledger.pushed(push, a)
 	b.checkSettled()
 	b.mu.Unlock()
 	if ok {
-		b.meter.pushes.record(now.Sub(at))
+		b.meter.pushes.record(now.Sub(s.at))
+		b.meter.hops.answered(s, now)
+	}
+}
+
+func (b *bot) onHopped(m *client.Message, now time.Time) {
+	var h hopped
+	if err := m.Decode(&h); err != nil {
+		b.trouble(err)
+		return
+	}
+	b.mu.Lock()
+	s, ok := b.ledger.hopped(h.Push, answer{h.Op, h.Position, h.Chain}, h.Crossed)
+	b.travel.arrived(h.RID, h.Room)
+	b.checkSettled()
+	b.mu.Unlock()
+	if ok {
+		b.meter.hops.ended(&h, now.Sub(s.at))
 	}
 }
 
@@ -267,27 +323,45 @@ func (b *bot) finish() outcome {
 	case <-b.gone:
 	case <-timer.C: // what is open now is lost, and shows in the totals
 	}
-	var t totals
-	if b.plays() {
-		if err := b.client.RequestJSON(context.Background(), packetTotal, struct{}{}, &t); err != nil {
-			b.trouble(fmt.Errorf("request %q: %w", packetTotal, err))
-		} else {
-			return b.settle(t)
-		}
-	}
+	t, ok := b.total()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o := outcome{place: b.place, cause: b.cause}
-	o.tally, o.wrong = b.ledger.abandon()
+	o := outcome{
+		player: b.travel.rid, toward: b.travel.toward, crossed: t.Crossed > 0, room: b.travel.room, arena: b.place.ArenaRID,
+		cause: b.cause, arenaLost: t.ArenaLost, unsent: t.Arena.Failure, visited: b.visited.cause,
+	}
+	if !ok {
+		o.tally, o.wrong = b.ledger.abandon()
+		return o
+	}
+	o.tally, o.wrong = b.ledger.settle(t)
+	o.nodes, o.overtaken = t.ofNodes(b.visited)
 	return o
 }
 
-func (b *bot) settle(t totals) outcome {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	o := outcome{place: b.place, cause: b.cause, arenaLost: t.ArenaLost}
-	o.tally, o.wrong = b.ledger.settle(t)
-	return o
+// total asks the Actor for its totals. Messages of nodes have other ways to it than this
+// request has, so it is asked again while some are under way.
+func (b *bot) total() (t totals, ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	again := time.NewTicker(settleLook)
+	defer again.Stop()
+	for b.plays() {
+		t = totals{}
+		if err := b.client.RequestJSON(context.Background(), packetTotal, struct{}{}, &t); err != nil {
+			b.trouble(fmt.Errorf("request %q: %w", packetTotal, err))
+			return totals{}, false
+		}
+		if sum, _ := t.ofNodes(b.visited); sum.Lost == 0 {
+			return t, true
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return t, true
+		}
+	}
+	return totals{}, false
 }
 
 // close ends the connection. A second time it does nothing.

@@ -26,7 +26,7 @@ func startWorld(t *testing.T, move moveHandler) string {
 	node, err := zlnode.Start(within(t), zlnode.Config{
 		Role: zlnode.RoleServer, Listen: "127.0.0.1:0", MeshKey: make([]byte, meshKeyBytes), StoreURL: redis.URL(),
 		Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: sessionType}},
-	}, worldWith(move))
+	}, (&world{move: move}).app())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func startWorld(t *testing.T, move moveHandler) string {
 func playAgainst(t *testing.T, move moveHandler) (outcome, *meter) {
 	t.Helper()
 	m := newMeter()
-	b := newBot(1, m)
+	b := newBot(1, m, 0)
 	b.enter(within(t), startWorld(t, move))
 	t.Cleanup(b.close)
 	if !b.plays() {
@@ -65,8 +65,8 @@ func TestABotFindsNoFaultInTheWorldAsItIs(t *testing.T) {
 	if m.errors.Load() != 0 || m.requests.count() != 10 || m.pushes.count() != 30 || m.messages() != 80 {
 		t.Errorf("errors %q, %d requests, %d pushes, %d messages", m.told(), m.requests.count(), m.pushes.count(), m.messages())
 	}
-	if o.place.PlayerRID == "" || o.place.PlayerRID != o.place.ArenaRID {
-		t.Errorf("place %+v", o.place)
+	if o.player == "" || o.player != o.arena {
+		t.Errorf("at %q, its arena at %q", o.player, o.arena)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestOnlyAMissingActorOrGatewayEndsABot(t *testing.T) {
 		{errors.New("malformed"), false},
 	} {
 		m := newMeter()
-		b := newBot(1, m)
+		b := newBot(1, m, 0)
 		b.trouble(c.err)
 		b.trouble(c.err)
 		gone := b.cause != nil
@@ -161,7 +161,7 @@ func deadAddr(t *testing.T) string {
 
 func TestABotThatMeetsNoGatewayIsUnavailable(t *testing.T) {
 	m := newMeter()
-	b := newBot(1, m)
+	b := newBot(1, m, 0)
 	t.Cleanup(b.close)
 	b.enter(within(t), deadAddr(t))
 	if o := b.finish(); o.cause == nil || o.tally != (tally{}) {

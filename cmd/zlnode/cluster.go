@@ -60,11 +60,11 @@ func openCluster(name, storeURL string, verbose bool) (*cluster, error) {
 
 // startCluster starts the demo's node processes. They are not ready yet. The caller
 // must stop the cluster, also after an error.
-func startCluster(storeURL string, verbose io.Writer) (*cluster, error) {
+func startCluster(storeURL string, rooms bool, verbose io.Writer) (*cluster, error) {
 	c, err := openCluster("demo", storeURL, verbose != nil)
 	start := func(rid, role string, peers int) error {
 		set := c.set
-		set.RID, set.Role, set.Peers = rid, role, peers
+		set.RID, set.Role, set.Peers, set.Rooms = rid, role, peers, rooms && role == roleGateway
 		p, err := startNode(c.exe, set, verbose)
 		if err == nil {
 			c.nodes = append(c.nodes, p)

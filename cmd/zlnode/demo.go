@@ -19,6 +19,8 @@ const (
 	tickMin  = time.Millisecond
 	tickMax  = 10 * time.Second
 	movesMax = 100
+	hopMin   = 10 * time.Millisecond
+	hopMax   = time.Hour
 	forMin   = 100 * time.Millisecond
 	forMax   = 24 * time.Hour
 	// loginsAtOnce bounds the log-ins under way: each creates Actors.
@@ -36,6 +38,8 @@ type demoOptions struct {
 	store    string
 	json     bool
 	verbose  bool
+	join     bool
+	hop      time.Duration
 }
 
 func demoCommand() *cobra.Command {
@@ -53,6 +57,11 @@ Every message carries a number, and each Actor keeps the chain of what it has
 executed, so the end of the run shows what was lost, duplicated or reordered. The
 exit status is 0 if nothing was and nothing failed, else 1.
 
+With --join the players hop between rooms of both nodes, each with its state, its
+queue and its client's binding, while bots, arenas and visitors go on writing to
+them. The exit status is 1, too, if fewer players than there are bots have changed
+their node. The result tells how long a move takes, and what clients see of it.
+
 Kill a node while it runs: its Actors are gone, their bots are told once that
 they are unavailable, and everything else plays on.
 
@@ -62,9 +71,11 @@ small keys stay.`,
 		Example: `  zlnode demo
   zlnode demo --bots 200 --for 30s --tick 20ms
   zlnode demo --store redis://127.0.0.1:6379
-  zlnode demo --json`,
+  zlnode demo --json
+  zlnode demo --join --hop 500ms`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.choose(cmd.Flags().Changed)
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -73,6 +84,8 @@ small keys stay.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
+	f.BoolVar(&o.join, "join", false, "have the players hop between rooms of both nodes; then --bots is 200 and --for 60s if not set")
+	f.DurationVar(&o.hop, "hop", time.Second, "time between two hops of a player with --join, a `duration`; each is half to one and a half of it")
 	f.IntVar(&o.bots, "bots", 50, "`number` of clients")
 	f.DurationVar(&o.duration, "for", 10*time.Second, "how long the bots play, a `duration`")
 	f.DurationVar(&o.tick, "tick", 50*time.Millisecond, "time between two requests of a bot, a `duration`")
@@ -83,11 +96,24 @@ small keys stay.`,
 	return cmd
 }
 
+// choose sets what depends on other flags, if it was not set.
+func (o *demoOptions) choose(set func(flag string) bool) {
+	if !o.join {
+		return
+	}
+	if !set("bots") {
+		o.bots = 200
+	}
+	if !set("for") {
+		o.duration = time.Minute
+	}
+}
+
 func (o *demoOptions) check() error {
 	for _, f := range []struct {
 		name            string
 		value, min, max time.Duration
-	}{{"for", o.duration, forMin, forMax}, {"tick", o.tick, tickMin, tickMax}} {
+	}{{"for", o.duration, forMin, forMax}, {"tick", o.tick, tickMin, tickMax}, {"hop", o.hop, hopMin, hopMax}} {
 		if f.value < f.min || f.value > f.max {
 			return fmt.Errorf("--%s %v is not in %v to %v", f.name, f.value, f.min, f.max)
 		}
@@ -112,8 +138,15 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 	defer context.AfterFunc(ctx, release)()
 
 	d := &demo{options: o, meter: newMeter()}
+	hop := o.hop
+	if !o.join {
+		hop = 0
+	}
 	for n := range o.bots {
-		d.bots = append(d.bots, newBot(n+1, d.meter))
+		d.bots = append(d.bots, newBot(n+1, d.meter, hop))
+	}
+	if o.join {
+		d.visitors = visitors(d.bots)
 	}
 	var progress, nodeLogs io.Writer = stdout, nil
 	if o.verbose {

@@ -38,6 +38,8 @@ type nodeSettings struct {
 	// Peers is how many object nodes it must be linked to before it is ready.
 	Peers   int  `json:"peers"`
 	Verbose bool `json:"verbose"`
+	// Rooms has a gateway open rooms that players may hop to.
+	Rooms bool `json:"rooms,omitempty"`
 	// Runs is the file in which a node of roleRace notes what its factories do; "": none.
 	Runs string `json:"runs,omitempty"`
 }
@@ -146,7 +148,8 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 		RecoveryHold: -1,
 		Logger:       zerolog.New(stderr).Level(level).With().Timestamp().Logger(),
 	}
-	app := newWorld
+	world := newWorld()
+	app := world.app
 	switch set.Role {
 	case roleRace:
 		raceLease(&cfg)
@@ -173,6 +176,13 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 	}
 	if err := node.WaitPeers(starting, set.Peers); err != nil {
 		return nil, errors.Join(err, stopDemoNode(node))
+	}
+	if set.Rooms {
+		rooms, err := openRooms(starting, node, set.Peers)
+		if err != nil {
+			return nil, errors.Join(err, stopDemoNode(node))
+		}
+		world.open.Store(&rooms)
 	}
 	return node, nil
 }

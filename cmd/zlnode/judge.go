@@ -9,11 +9,19 @@ import (
 
 // outcome is how one bot ended.
 type outcome struct {
-	tally     tally
-	wrong     error      // what no single message accounts for, or nil
-	place     loginReply // empty if it never logged in
-	cause     error      // what took its Actor or the gateway away, or nil
-	arenaLost bool       // its Actor found the arena's node dead
+	tally     tally  // of what went between client and Actor
+	nodes     tally  // of messages of nodes
+	overtaken uint64 // of those, that were allowed to come out of order
+	wrong     error  // what no single message accounts for, or nil
+	player    string // the node of its Actor, as it was last told; "": it never logged in
+	toward    string // the node that its Actor was on its way to; "": none
+	crossed   bool   // its Actor has changed its node
+	room      string // that its Actor is in; "": none
+	arena     string // the node of the arena
+	cause     error  // what took its Actor or the gateway away, or nil
+	arenaLost bool   // its Actor found the arena's node dead
+	unsent    string // why the arena could not send to its Actor; "": it could
+	visited   error  // what its visitor met
 }
 
 // nodeEnd is how one node process ended.
@@ -32,6 +40,7 @@ type evidence struct {
 	failures         []string // the first different ones
 	requests, pushes path
 	played           time.Duration
+	joins            *joinEvidence // nil: nobody hopped
 }
 
 // verdict is the result of a run. Its JSON form is what --json prints.
@@ -47,6 +56,8 @@ type verdict struct {
 	RPS         float64 `json:"rps"`
 	P50US       int64   `json:"p50_us"`
 	P99US       int64   `json:"p99_us"`
+
+	Joins *joinReport `json:"joins,omitempty"` // nil: nobody hopped
 
 	requests, pushes path
 	failures         []string
@@ -72,17 +83,31 @@ func judge(e evidence) verdict {
 		if o.wrong != nil {
 			v.fail(o.wrong)
 		}
+		// What was on its way by a node where the Actor had been is gone with that.
+		excused := len(dead) > 0 && o.crossed
+		if excused {
+			o.nodes.Lost = 0
+		}
+		sum.add(o.nodes)
 		switch {
-		case o.cause != nil && (v.gatewayDead || dead[o.place.PlayerRID] || o.place.PlayerRID == "" && len(dead) > 0):
+		case o.cause != nil && (v.gatewayDead || dead[o.player] || dead[o.toward] || o.player == "" && len(dead) > 0):
 			v.Unavailable++
+			continue
 		case o.cause != nil:
 			v.fail(fmt.Errorf("its nodes are up, and yet: %w", o.cause))
-		case o.arenaLost && dead[o.place.ArenaRID]:
+		case o.arenaLost && dead[o.arena]:
 			v.Unavailable++
 		case o.arenaLost:
-			v.fail(fmt.Errorf("a player lost its arena, and the arena's node %s is up", o.place.ArenaRID))
+			v.fail(fmt.Errorf("a player lost its arena, and the arena's node %s is up", o.arena))
+		}
+		if o.unsent != "" && !excused {
+			v.fail(fmt.Errorf("an arena could not send to a player: %s", o.unsent))
+		}
+		if o.visited != nil && !excused {
+			v.fail(o.visited)
 		}
 	}
+	v.judgeJoins(&e, dead)
 	if v.Requests == 0 && len(dead) == 0 {
 		v.fail(errors.New("not one request was answered"))
 	}

@@ -10,8 +10,8 @@ import (
 func evidenceOf(change func(e *evidence)) evidence {
 	e := evidence{
 		outcomes: []outcome{
-			{place: loginReply{PlayerRID: "objects-1", ArenaRID: "objects-1"}},
-			{place: loginReply{PlayerRID: "objects-2", ArenaRID: "objects-1"}},
+			{player: "objects-1", arena: "objects-1"},
+			{player: "objects-2", arena: "objects-1"},
 		},
 		nodes: []nodeEnd{
 			{"gateway", roleGateway, fateStopped, "stopped"},

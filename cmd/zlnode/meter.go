@@ -26,12 +26,15 @@ type meter struct {
 	acts        atomic.Uint64 // requests sent
 	requests    latency       // from the request to its reply
 	pushes      latency       // from the one-way message to the push that it caused
+	hops        hopMeter
 
 	mu       sync.Mutex
 	failures []string
 }
 
-func newMeter() *meter { return &meter{requests: newLatency(), pushes: newLatency()} }
+func newMeter() *meter {
+	return &meter{requests: newLatency(), pushes: newLatency(), hops: newHopMeter()}
+}
 
 // fail counts an error and keeps its text if it is one of the first.
 func (m *meter) fail(err error) {

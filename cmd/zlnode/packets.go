@@ -14,7 +14,14 @@ const (
 	packetMoved    = "moved"    // player → client: answer, push number
 	packetTotal    = "total"    // client → player, request: nothing; totals
 	packetReport   = "report"   // player → arena, one-way: report number, player
-	packetReceived = "received" // player → arena, request: player; seen
+	packetReceived = "received" // player → arena, request: player; received
+	packetCheer    = "cheer"    // arena → player, one-way: number
+
+	packetHop        = "hop"         // client → player, one-way: op, room
+	packetHopped     = "hopped"      // player → client: hopped
+	packetVisit      = "visit"       // client → session, request: visit; its number. session → player, one-way: number
+	packetAskedVisit = "asked-visit" // session → player, request: number; number
+	packetCensus     = "census"      // client → session, request: nothing; roomCensus of each. session → room, request: nothing; roomCensus
 )
 
 // loginRequest says who logs in and which arena the player plays in.
@@ -27,6 +34,33 @@ type loginRequest struct {
 type loginReply struct {
 	PlayerRID string `json:"player_rid"`
 	ArenaRID  string `json:"arena_rid"`
+	// Rooms are where the player may hop to.
+	Rooms []roomPlace `json:"rooms"`
+}
+
+// visit is a message for a player that is not of its client.
+type visit struct {
+	Player string `json:"player"`
+	Number uint64 `json:"number,string"`
+	Ask    bool   `json:"ask"` // it is a request to the player
+}
+
+// hopped says how a hop ended. It answers an op, as a push.
+type hopped struct {
+	Op       uint64 `json:"op,string"`
+	Position uint64 `json:"position,string"`
+	Chain    uint64 `json:"chain,string"`
+	Push     uint64 `json:"push,string"`
+
+	Outcome string `json:"outcome"` // of the Join, such as outcomeRejected
+	Failure string `json:"failure"` // its kind
+	Why     string `json:"why"`
+	RID     string `json:"rid"` // where the player is now
+	Room    string `json:"room"`
+	Crossed bool   `json:"crossed"` // it has changed its node
+
+	TookNS   int64 `json:"took_ns,string"`   // from the end of the op's handler
+	SealedNS int64 `json:"sealed_ns,string"` // of that from the capture of the state on, if it has crossed
 }
 
 // totals is what a player Actor has done and seen.
@@ -35,9 +69,20 @@ type totals struct {
 	Chain   uint64 `json:"chain,string"`
 	Pushes  uint64 `json:"pushes,string"`  // sent to the client
 	Reports uint64 `json:"reports,string"` // sent to the arena
-	Arena   seen   `json:"arena"`          // those reports, as the arena saw them
+	// Arena is what the arena knows of this player.
+	Arena received `json:"arena"`
 	// ArenaLost: the arena's node is gone, and Arena is not known.
-	ArenaLost bool `json:"arena_lost"`
+	ArenaLost bool   `json:"arena_lost"`
+	Cheers    seen   `json:"cheers"` // as they came from the arena
+	Visits    seen   `json:"visits"` // as they came from the visitor
+	Crossed   uint64 `json:"crossed,string"`
+}
+
+// received is what an arena knows of a player.
+type received struct {
+	Reports seen   `json:"reports"`
+	Cheers  uint64 `json:"cheers,string"` // that it has sent
+	Failure string `json:"failure"`       // of the last one that it could not send
 }
 
 // answer says what the Actor had executed when it answered an op.
@@ -60,6 +105,16 @@ func parseOp(b []byte) (uint64, error) {
 		return 0, fmt.Errorf("an op has %d bytes, want %d", len(b), opSize)
 	}
 	return binary.BigEndian.Uint64(b), nil
+}
+
+func appendHop(b []byte, op uint64, room string) []byte { return append(appendOp(b, op), room...) }
+
+// parseHop returns views of the op and of the room's name, which is empty for none.
+func parseHop(b []byte) (op, room []byte, err error) {
+	if len(b) < opSize {
+		return nil, nil, fmt.Errorf("a hop has %d bytes, want %d and a room", len(b), opSize)
+	}
+	return b[:opSize], b[opSize:], nil
 }
 
 func appendAnswer(b []byte, a answer) []byte {

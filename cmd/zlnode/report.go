@@ -174,6 +174,9 @@ func (v *verdict) writeText(w io.Writer) error {
 	fmt.Fprintf(&b, "  %-10s %12s %10s %10s %10s\n", "path", "count", "p50", "p99", "max")
 	fmt.Fprintf(&b, "%s   %s/s\n", v.requests.row("request"), grouped(uint64(v.RPS)))
 	fmt.Fprintf(&b, "%s\n\n", v.pushes.row("push"))
+	if v.Joins != nil {
+		b.WriteString(v.Joins.text())
+	}
 	fmt.Fprintf(&b, "  lost %d   duplicated %d   reordered %d   errors %d   unavailable %d\n", v.Lost, v.Duplicated, v.Reordered, v.Errors, v.Unavailable)
 	switch {
 	case v.gatewayDead:

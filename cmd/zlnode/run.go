@@ -12,6 +12,8 @@ type demo struct {
 	options demoOptions
 	meter   *meter
 	bots    []*bot
+	// visitors are there if players hop.
+	visitors []*visitor
 
 	mu      sync.Mutex
 	phase   phase
@@ -25,7 +27,7 @@ type demo struct {
 func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, error) {
 	w := watch(progress, !d.options.verbose, d.look)
 	defer w.stop()
-	c, err := startCluster(d.options.store, nodeLogs)
+	c, err := startCluster(d.options.store, d.options.join, nodeLogs)
 	defer c.stop() // a second time does nothing
 	d.enter(phaseStart, c)
 	if err != nil {
@@ -41,6 +43,12 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 
 	d.enter(phaseLogin, c)
 	defer d.each(len(d.bots), (*bot).close)
+	defer d.closeVisitors()
+	for _, v := range d.visitors {
+		if err := v.enter(ctx, gateway); err != nil && ctx.Err() == nil {
+			d.meter.fail(err)
+		}
+	}
 	d.logIn(ctx, gateway)
 	if ctx.Err() != nil {
 		return verdict{}, errInterrupted
@@ -50,13 +58,22 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 	d.enter(phaseSettle, c)
 	outcomes := make([]outcome, len(d.bots))
 	d.each(len(d.bots), func(b *bot) { outcomes[b.number-1] = b.finish() })
+	e := evidence{outcomes: outcomes, requests: d.meter.requests.path(), pushes: d.meter.pushes.path(), played: d.played}
+	if d.options.join {
+		e.joins = d.joins(outcomes)
+	}
+	d.closeVisitors()
 	d.each(len(d.bots), (*bot).close)
 	d.enter(phaseStop, c)
 	c.stop()
-	return judge(evidence{
-		outcomes: outcomes, nodes: c.ends(), errors: d.meter.errors.Load(), failures: d.meter.told(),
-		requests: d.meter.requests.path(), pushes: d.meter.pushes.path(), played: d.played,
-	}), nil
+	e.nodes, e.errors, e.failures = c.ends(), d.meter.errors.Load(), d.meter.told()
+	return judge(e), nil
+}
+
+func (d *demo) closeVisitors() {
+	for _, v := range d.visitors {
+		v.close()
+	}
 }
 
 // each calls f for every bot, some at once, and returns when all calls have.
@@ -88,12 +105,21 @@ func (d *demo) play(ctx context.Context) {
 	d.mu.Lock()
 	d.phase, d.began = phasePlay, time.Now()
 	d.mu.Unlock()
+	over, end := context.WithCancel(ctx)
+	var visits sync.WaitGroup
+	for _, v := range d.visitors {
+		if v.client != nil {
+			visits.Go(func() { v.play(over, d.options.tick) })
+		}
+	}
 	d.each(len(d.bots), func(b *bot) {
 		if b.plays() {
 			delay := d.options.tick * time.Duration(b.number-1) / time.Duration(len(d.bots))
 			b.play(ctx, delay, d.options.tick, d.options.moves)
 		}
 	})
+	end()
+	visits.Wait()
 	d.mu.Lock()
 	d.played = time.Since(d.began)
 	d.mu.Unlock()

@@ -96,6 +96,29 @@ type seen struct {
 	Reordered  uint64 `json:"reordered,string"`
 }
 
+// sequenceState is a sequence on its way between two nodes.
+type sequenceState struct {
+	Seen seen        `json:"seen"`
+	Gaps [][2]uint64 `json:"gaps"` // first and last of each
+}
+
+func (s *sequence) state() *sequenceState {
+	t := &sequenceState{Seen: s.seen()}
+	for _, g := range s.gaps {
+		t.Gaps = append(t.Gaps, [2]uint64{g.first, g.last})
+	}
+	return t
+}
+
+func (t *sequenceState) sequence() sequence {
+	s := sequence{highest: t.Seen.Highest, forgotten: t.Seen.Missing, duplicated: t.Seen.Duplicated, reordered: t.Seen.Reordered}
+	for _, g := range t.Gaps {
+		s.gaps = append(s.gaps, gap{g[0], g[1]})
+		s.forgotten -= s.gaps[len(s.gaps)-1].size()
+	}
+	return s
+}
+
 // of judges the stream against the number of messages that were sent. One that
 // nobody sent counts as a duplicate.
 func (s seen) of(sent uint64) tally {
@@ -125,6 +148,7 @@ type ledger struct {
 	acts  uint64 // requests among the ops
 
 	open    map[uint64]entry // ops that wait for their answer, by number
+	hop     *hopping         // that waits for its answer; nil: none
 	replies sequence         // of acts
 	refused uint64           // acts that ended with an error
 	pushes  sequence
@@ -135,10 +159,22 @@ type ledger struct {
 
 // entry is an op that waits for its answer: a reply or a push.
 type entry struct {
-	chain uint64    // the Actor's when it has executed the op
-	act   uint64    // its number among the requests; 0: one-way
-	at    time.Time // when it was sent
-	prior uint64    // the chain before it
+	sent
+	chain uint64 // the Actor's when it has executed the op
+	act   uint64 // its number among the requests; 0: one-way
+	prior uint64 // the chain before it
+}
+
+// sent says when an op was sent.
+type sent struct {
+	at  time.Time
+	hop *hopping // the Actor's, if it was asked for and not over; nil: none
+}
+
+// hopping is an op that has the Actor go somewhere else.
+type hopping struct {
+	op      uint64
+	crossed bool // it has changed its node, once it is over
 }
 
 func newLedger() *ledger { return &ledger{open: map[uint64]entry{}} }
@@ -146,7 +182,7 @@ func newLedger() *ledger { return &ledger{open: map[uint64]entry{}} }
 // begin numbers an op that is about to be sent.
 func (l *ledger) begin(request bool, now time.Time) (op uint64) {
 	l.ops++
-	e := entry{prior: l.chain, at: now}
+	e := entry{prior: l.chain, sent: sent{now, l.hop}}
 	l.chain = extend(l.chain, l.ops)
 	e.chain = l.chain
 	if request {
@@ -157,10 +193,30 @@ func (l *ledger) begin(request bool, now time.Time) (op uint64) {
 	return l.ops
 }
 
+// beginHop numbers an op that is to have the Actor go somewhere else. There is one at a
+// time.
+func (l *ledger) beginHop(now time.Time) (op uint64) {
+	op = l.begin(false, now)
+	l.hop = &hopping{op: op}
+	return op
+}
+
+// hopped takes the end of a hop, as pushed.
+func (l *ledger) hopped(push uint64, a answer, crossed bool) (sent, bool) {
+	if l.hop != nil && l.hop.op == a.op {
+		l.hop.crossed = crossed
+		l.hop = nil
+	}
+	return l.pushed(push, a)
+}
+
 // cancel takes back the newest op, which was not sent.
 func (l *ledger) cancel() {
 	e := l.open[l.ops]
 	delete(l.open, l.ops)
+	if l.hop != nil && l.hop.op == l.ops {
+		l.hop = nil
+	}
 	l.chain = e.prior
 	l.ops--
 	if e.act != 0 {
@@ -177,7 +233,7 @@ func (l *ledger) failed(op uint64) {
 
 // replied takes the reply to the request that was sent as op, and returns when
 // that was.
-func (l *ledger) replied(op uint64, a answer) time.Time {
+func (l *ledger) replied(op uint64, a answer) sent {
 	e := l.open[op]
 	delete(l.open, op)
 	l.replies.saw(e.act)
@@ -185,20 +241,20 @@ func (l *ledger) replied(op uint64, a answer) time.Time {
 		l.diverge(fmt.Errorf("the reply to op %d is about op %d", op, a.op))
 	}
 	l.compare(op, e, a)
-	return e.at
+	return e.sent
 }
 
 // pushed takes a push, and returns when the op that caused it was sent; false if
 // no op is waiting for it.
-func (l *ledger) pushed(push uint64, a answer) (time.Time, bool) {
+func (l *ledger) pushed(push uint64, a answer) (sent, bool) {
 	l.pushes.saw(push)
 	e, ok := l.open[a.op]
 	if !ok || e.act != 0 {
-		return time.Time{}, false
+		return sent{}, false
 	}
 	delete(l.open, a.op)
 	l.compare(a.op, e, a)
-	return e.at, true
+	return e.sent, true
 }
 
 // compare checks what the Actor had executed up to op.
@@ -215,15 +271,12 @@ func (l *ledger) diverge(err error) {
 	}
 }
 
-// settle compares with the Actor's own totals. An error is a difference that no
-// single message accounts for.
+// settle compares what went between client and Actor with the Actor's own totals. An error
+// is a difference that no single message accounts for.
 func (l *ledger) settle(t totals) (tally, error) {
 	sum := t.Ops.of(l.ops)
 	sum.add(l.answers())
 	sum.add(l.pushes.seen().of(t.Pushes))
-	if !t.ArenaLost {
-		sum.add(t.Arena.of(t.Reports))
-	}
 	if l.diverged == nil && t.Chain != l.chain {
 		l.diverge(fmt.Errorf("after %d ops the actor's chain is %016x, want %016x", l.ops, t.Chain, l.chain))
 	}
@@ -246,4 +299,20 @@ func (l *ledger) abandon() (tally, error) {
 	sum.add(pushes.of(pushes.Highest))
 	sum.Lost = 0
 	return sum, l.diverged
+}
+
+// ofNodes judges the messages of nodes to the Actor, and of the Actor to its arena. Each
+// must come once. Those of one sender come in order as long as the route stays: overtaken
+// counts those of an Actor which has moved that did not.
+func (t *totals) ofNodes(v visited) (sum tally, overtaken uint64) {
+	sum = t.Visits.of(v.sent)
+	sum.Lost -= min(sum.Lost, v.unsure) // nobody was told that they arrived
+	if !t.ArenaLost {
+		sum.add(t.Arena.Reports.of(t.Reports))
+		sum.add(t.Cheers.of(t.Arena.Cheers))
+	}
+	if t.Crossed > 0 {
+		sum.Reordered, overtaken = 0, sum.Reordered
+	}
+	return sum, overtaken
 }

@@ -7,6 +7,7 @@
 package buf
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -51,9 +52,20 @@ func Get(n int) *Buf {
 			return b
 		}
 	}
-	b := &Buf{data: make([]byte, n), class: -1}
+	b := &Buf{data: uncleared(n), class: -1}
 	b.refs.Store(1)
 	return b
+}
+
+// uncleared returns n > 0 bytes that may hold what was in that memory before. Clearing a
+// large block costs as much as filling it (BenchmarkGetLarge). strings.Builder is the
+// runtime's one way to such memory; its bytes are plain memory that nothing else refers to
+// once the Builder is gone.
+func uncleared(n int) []byte {
+	var b strings.Builder
+	b.Grow(n)
+	_ = b.WriteByte(0) // an empty string would not have to point into the memory
+	return unsafe.Slice(unsafe.StringData(b.String()), n)
 }
 
 // Copy returns a new Buf that holds a copy of p.

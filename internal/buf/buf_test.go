@@ -14,6 +14,9 @@ func TestGetHasTheAskedLength(t *testing.T) {
 		if len(b.Bytes()) != n || b.Cap() < n {
 			t.Errorf("Get(%d): len %d cap %d", n, len(b.Bytes()), b.Cap())
 		}
+		for i := range b.Bytes() {
+			b.Bytes()[i] = 0xaa // all of it is memory of its own
+		}
 		b.Free()
 	}
 	if Live() != before {
@@ -56,5 +59,19 @@ func BenchmarkGetFree(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		Get(100).Free()
+	}
+}
+
+// A large block that is filled at once, as who asks for one does.
+func BenchmarkGetLarge(b *testing.B) {
+	const size = 64 << 20
+	b.SetBytes(size)
+	b.ReportAllocs()
+	for b.Loop() {
+		large := Get(size)
+		for p := large.Bytes(); len(p) > 0; p = p[4<<10:] {
+			p[0] = 1
+		}
+		large.Free()
 	}
 }

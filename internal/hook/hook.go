@@ -12,5 +12,8 @@ import (
 // zlnode.Config and a *zlnode.App.
 var Start func(ctx context.Context, cfg, app any, last func(*node.Config)) (any, error)
 
+// App returns what is behind a *zlnode.App.
+var App func(app any) *node.App
+
 // Inner returns what is behind a *zlnode.Node.
 var Inner func(n any) *node.Node

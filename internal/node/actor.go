@@ -317,9 +317,7 @@ type ending struct {
 func (e *ending) Begin(claim *mailbox.Claim[message]) {
 	before := e.cell.current
 	e.cell.become(claim, &refusal{node: e.cell.node, err: e.err})
-	if h, ok := before.(interface {
-		unread(*mailbox.Claim[message])
-	}); ok {
+	if h, ok := before.(keeper); ok {
 		h.unread(claim)
 	}
 	if f := e.cell.calm.Swap(nil); f != nil {

@@ -23,6 +23,7 @@ func bareNode(t testing.TB) *Node {
 		creations: newLimiter(1, 8), running: runningOps{ops: map[store.OpID]*runningOp{}}, changes: make(chan struct{}, 1),
 		reasserted: make(chan uint64, 1), done: make(chan struct{}),
 	}
+	n.cfg.Weight = 100
 	n.routes, n.mesh = newRoutes(n), newMesh(n)
 	n.life, n.kill = context.WithCancel(context.Background())
 	n.pool = mailbox.NewPool(mailbox.Config{})

@@ -105,7 +105,9 @@ func (j *PendingJoin) activate() {
 	if n.stopping.Load() {
 		j.cancel(errStopping)
 	}
+	n.joins.Add(1) // in the handler's turn, so that the node is not idle in between
 	if !n.tasks.Go(j.run) {
+		n.joins.Add(-1)
 		j.end(joinFailed(errStopping))
 		return
 	}
@@ -119,7 +121,6 @@ func (j *PendingJoin) activate() {
 // run is the Join's task, until it is over or its Actor is stuck.
 func (j *PendingJoin) run() {
 	n := j.cell.node
-	n.joins.Add(1)
 	defer n.joins.Add(-1)
 	ctx, stop := context.WithDeadline(n.life, j.Deadline.Time())
 	defer stop()
@@ -186,10 +187,12 @@ func (c *objectCell) raise(claim *mailbox.Claim[message], j *PendingJoin) bool {
 }
 
 // cancel decides from outside of the task that the Join fails, unless that has committed.
-func (j *PendingJoin) cancel(err *Error) bool {
+func (j *PendingJoin) cancel(err *Error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return !j.committed && j.decideLocked(joinFailed(err))
+	if !j.committed {
+		j.decideLocked(joinFailed(err))
+	}
 }
 
 // commits is for the task before it changes the Store: from here on neither the deadline

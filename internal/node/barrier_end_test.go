@@ -48,6 +48,7 @@ func TestNobodyIsAskedAboutAJoinThatIsTooLate(t *testing.T) {
 	for range 100 { // its barrier stands as the deadline passes, before that is noticed
 		j := newPendingJoin(Join{}, a) // whose deadline is now
 		j.phase, j.held = joinStanding, &hold{}
+		w.node.joins.Add(1)
 		close(j.stands)
 		j.run()
 		w.ended(j, JoinFailed, errkind.DeadlineExceeded)

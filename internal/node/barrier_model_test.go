@@ -63,7 +63,7 @@ func (f *fate) work() {
 // pass ends what stands in the way.
 func (f *fate) pass(gone bool) {
 	if f.stands == deedJoin {
-		f.log = append(f.log, "join")
+		f.log = append(f.log, "join", "told")
 	}
 	f.stands, f.gone = deedNote, gone
 	f.work()
@@ -71,7 +71,7 @@ func (f *fate) pass(gone bool) {
 
 // One Actor with sends, Joins that end in any way, and destroys that succeed or not,
 // beside the model: all runs once or is refused once, in order, and nothing between a
-// handler and the end of its Join.
+// handler and the end of its Join, of which the Actor is told before.
 // req: JN-17
 func TestBarriersDoWhatAPlainQueueDoes(t *testing.T) {
 	w := newJoins(t)
@@ -87,6 +87,14 @@ func TestBarriersDoWhatAPlainQueueDoes(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			log = append(log, what)
+		}
+		fails := false // the first try of each OnJoinCompleted, at times
+		a.typ.OnJoinCompleted = func(_ *Call, _ any, done JoinDone) error {
+			if fails = !fails && done.Operation[0]%2 == 0; fails {
+				return Errorf(errkind.Rejected, "fails")
+			}
+			note("told")
+			return nil
 		}
 		model := &fate{does: map[int]deed{}}
 		answers := map[int]<-chan result{}

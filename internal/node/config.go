@@ -45,12 +45,13 @@ type Config struct {
 
 	// Of moves. MessageFollowDuration is how long an object's old owner relays to the new one;
 	// < 0: not at all.
-	MessageFollowDuration time.Duration
-	MoveChunkBytes        int   // of the payloads that come here, encoded
-	MoveLinkBytes         int64 // that one link may have in flight; < 0: no bound
-	MoveNodeBytes         int64 // that all links may have in flight; 0: no bound
-	MovesMax              int   // that leave at once; further ones wait and go on working
-	MoveCompression       chunker.Compression
+	MessageFollowDuration        time.Duration
+	RelocationCutoverWaitTimeout time.Duration
+	MoveChunkBytes               int   // of the payloads that come here, encoded
+	MoveLinkBytes                int64 // that one link may have in flight; < 0: no bound
+	MoveNodeBytes                int64 // that all links may have in flight; ≤ 0: no bound
+	MovesMax                     int   // that leave at once; further ones wait and go on working
+	MoveCompression              chunker.Compression
 
 	Weight    int
 	MaxActors int
@@ -154,6 +155,7 @@ func (c Config) withDefaults() Config {
 	set(&c.StoreFailureGrace, 30*time.Second)
 	set(&c.RouteCacheMaxAge, routeAge)
 	set(&c.MessageFollowDuration, followTime)
+	set(&c.RelocationCutoverWaitTimeout, cutoverWait)
 	c.MessageFollowDuration = max(c.MessageFollowDuration, 0)
 	c.MoveChunkBytes = cmp.Or(c.MoveChunkBytes, chunker.ChunkBytes)
 	c.MoveLinkBytes = max(cmp.Or(c.MoveLinkBytes, chunker.LinkBytes), 0)
@@ -180,7 +182,7 @@ func (c Config) withDefaults() Config {
 // boundMoveTime is how long after the seal of its Session's binding the state of an Actor
 // may take to the target: what comes then must not outlast the seal.
 func (c *Config) boundMoveTime() time.Duration {
-	return c.SessionRelocationSealTimeout - cutoverWait - sealSlack
+	return c.SessionRelocationSealTimeout - c.RelocationCutoverWaitTimeout - sealSlack
 }
 
 // check looks at everything that can be wrong before a socket is opened, and
@@ -229,8 +231,18 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "InstanceSpotIdleTimeout must not be negative; 0 is never")
 	case c.SendTimeout < 0 || c.RequestTimeout < 0 || c.CreateTimeout < 0 || c.StoreFailureGrace < 0:
 		return bad(invalid, "timeouts must not be negative")
+	case c.RelocationCutoverWaitTimeout <= 0:
+		return bad(invalid, "RelocationCutoverWaitTimeout must be more than 0")
+	case c.MessageFollowDuration > 0 && c.RouteCacheMaxAge > 0 && c.RouteCacheMaxAge+followSlack > c.MessageFollowDuration:
+		return bad(invalid, "MessageFollowDuration %v is less than RouteCacheMaxAge %v and %v: old routes would outlive it", c.MessageFollowDuration, c.RouteCacheMaxAge, followSlack)
+	case c.MoveChunkBytes < chunker.ChunkMin || c.MoveChunkBytes > chunker.ChunkMax:
+		return bad(invalid, "RelocationChunkBytes %d is not in %d to %d", c.MoveChunkBytes, chunker.ChunkMin, chunker.ChunkMax)
+	case c.MovesMax < 0:
+		return bad(invalid, "MaxMoves must not be negative")
+	case c.MoveCompression > chunker.Zstd:
+		return bad(invalid, "unknown compression %d", c.MoveCompression)
 	case c.boundMoveTime() <= 0:
-		return bad(invalid, "SessionRelocationSealTimeout %v leaves a move no time: it must be more than %v, for the cutover, and %v", c.SessionRelocationSealTimeout, cutoverWait, sealSlack)
+		return bad(invalid, "SessionRelocationSealTimeout %v leaves a move no time: it must be more than %v, for the cutover, and %v", c.SessionRelocationSealTimeout, c.RelocationCutoverWaitTimeout, sealSlack)
 	}
 	if err := c.Lease.Validate(); err != nil {
 		return bad(invalid, "%v", err)

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"sync/atomic"
+
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
@@ -17,7 +19,7 @@ import (
 // The numbering of relayed messages goes on after the object has opened, for as long as
 // the source may still send: see relayed.
 type incoming struct {
-	cell *objectCell
+	cell atomic.Pointer[objectCell] // another one, with the same mailbox, once its type is known
 	id   moveID
 	from process // the source
 	// ownerGen is that of the Actor once it is here.
@@ -39,7 +41,7 @@ func (i *incoming) Begin(*mailbox.Claim[message]) {}
 // Consume implements mailbox.Consumer.
 func (i *incoming) Consume(claim *mailbox.Claim[message], m *message) {
 	if m.packet == stepPacket || m.packet == relayPacket {
-		m.control(&turn{node: i.cell.node, cell: i.cell, claim: claim})
+		m.control(&turn{node: i.cell.Load().node, cell: i.cell.Load(), claim: claim})
 		m.done()
 		return
 	}
@@ -51,19 +53,19 @@ func (i *incoming) Consume(claim *mailbox.Claim[message], m *message) {
 // keeps the original in its own until the commit, and then the link's credit bounds what
 // is under way. body is of its record. Called by the link's loop.
 func (i *incoming) take(l *linkConn, r *wire.Relay, body []byte, paid uint32, owner *buf.Buf) {
-	m, seq, carried := i.cell.arrived(&r.Message, clock.Now(), i.from, l, paid, owner), relay.Seq(r.Seq), body[wire.RelayHead-wire.HeaderSize:]
+	m, seq, carried := i.cell.Load().arrived(&r.Message, clock.Now(), i.from, l, paid, owner), relay.Seq(r.Seq), body[wire.RelayHead-wire.HeaderSize:]
 	looped := r.Message.OwnerGen > i.ownerGen // the route from there led back
 	owner.Ref()
 	c := controlMessage(func(t *turn) {
 		defer owner.Free()
 		if t.refused != nil {
-			m.refuse(i.cell.node, t.refused)
+			m.refuse(i.cell.Load().node, t.refused)
 			return
 		}
 		switch i.in.Accept(seq, carried) {
 		case relay.Fresh:
 			if looped {
-				m.refuse(i.cell.node, errTooFar)
+				m.refuse(i.cell.Load().node, errTooFar)
 				return
 			}
 			i.relayOne(t, l, &m)
@@ -75,12 +77,12 @@ func (i *incoming) take(l *linkConn, r *wire.Relay, body []byte, paid uint32, ow
 		}
 	})
 	c.packet = relayPacket
-	i.cell.box.PushControl(c)
+	i.cell.Load().box.PushControl(c)
 }
 
 // relayOne is the turn of a relayed message.
 func (i *incoming) relayOne(t *turn, l *linkConn, m *message) {
-	temporary := i.cell.current == mailbox.Consumer[message](i)
+	temporary := t.cell.current == mailbox.Consumer[message](i)
 	if temporary { // what waits here must not keep others from the link
 		m.giveBack()
 		m.paid &^= 1<<hopsShift - 1
@@ -91,7 +93,7 @@ func (i *incoming) relayOne(t *turn, l *linkConn, m *message) {
 	case temporary:
 		i.rest = append(i.rest, heldMessage{message: *m, copied: true})
 	default:
-		i.cell.current.Consume(t.claim, m)
+		t.cell.current.Consume(t.claim, m)
 	}
 	if i.known {
 		i.acknowledge(l)
@@ -105,7 +107,7 @@ func (i *incoming) acknowledge(l *linkConn) {
 	}
 	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressReady, Chunks: i.chunks, Seq: uint64(i.in.Last())}
 	if i.known {
-		p.State, p.OwnerGen = wire.ProgressCommitted, i.cell.ref.OwnerGen
+		p.State, p.OwnerGen = wire.ProgressCommitted, i.cell.Load().ref.OwnerGen
 	}
 	l.sendControl(&p)
 }
@@ -126,7 +128,7 @@ func (i *incoming) cutover(l *linkConn, c *wire.Cutover) (taken bool) {
 // drop is for a move that was given up. What was saved and relayed are copies: nobody is
 // answered for them. What came straight here is forwarded to the Actor's owner, or answered.
 func (i *incoming) drop(claim *mailbox.Claim[message], err *Error) {
-	n := i.cell.node
+	n := i.cell.Load().node
 	for k := range i.saved {
 		i.saved[k].done()
 	}
@@ -140,15 +142,15 @@ func (i *incoming) drop(claim *mailbox.Claim[message], err *Error) {
 		switch {
 		case m.copied:
 			m.done()
-		case m.kind == msgSend && l != nil && n.forward(l, i.cell, &m.message):
+		case m.kind == msgSend && l != nil && n.forward(l, i.cell.Load(), &m.message):
 			m.done()
 		default:
 			m.refuse(n, err)
 		}
 	}
 	i.saved, i.relayed, i.rest = nil, nil, nil
-	i.cell.become(claim, &refusal{node: n, err: err})
-	i.cell.vacate()
+	i.cell.Load().become(claim, &refusal{node: n, err: err})
+	i.cell.Load().vacate()
 }
 
 // forward sends a one-way message on to the owner that has stayed, if the link takes it now.
@@ -169,20 +171,28 @@ func (n *Node) forward(l *linkConn, c *objectCell, m *message) bool {
 	return taken && err == nil
 }
 
-// merging makes the Actor the consumer of its own mailbox, with all in front of it in
-// order: what was saved, what was relayed before the cutover, the rest.
-type merging struct{ from *incoming }
-
-// Begin implements mailbox.Consumer.
-func (o *merging) Begin(claim *mailbox.Claim[message]) {
-	i := o.from
-	i.cell.become(claim, i.cell)
+// unread puts everything in front of what is queued, in order: what was saved, what was
+// relayed before the cutover, the rest (RL-08).
+func (i *incoming) unread(claim *mailbox.Claim[message]) {
 	unread(claim, i.rest)
 	unread(claim, i.relayed)
 	for k := len(i.saved) - 1; k >= 0; k-- {
 		claim.Unread(&i.saved[k], mailbox.Kept{})
 	}
 	i.rest, i.relayed, i.saved = nil, nil, nil
+}
+
+// merging makes the Actor the consumer of its own mailbox, with all in front of it.
+type merging struct{ from *incoming }
+
+// Begin implements mailbox.Consumer.
+func (o *merging) Begin(claim *mailbox.Claim[message]) {
+	i := o.from
+	i.cell.Load().become(claim, i.cell.Load())
+	i.unread(claim)
+	if i.cell.Load().timers != nil {
+		i.cell.Load().armTimers()
+	}
 }
 
 // Consume implements mailbox.Consumer.

@@ -1,7 +1,7 @@
 package node
 
-// Accept, Reject and Fail end a Join for a test, whose Actor has no OnJoinCompleted. The
-// first of them wins, the others return false.
+// Accept, Reject and Fail decide a Join for a test and return when it is over. The first of
+// them wins, the others return false.
 func (j *PendingJoin) Accept() bool { return j.settle(JoinOutcome{Result: JoinAccepted}) }
 
 func (j *PendingJoin) Reject() bool { return j.settle(JoinOutcome{Result: JoinRejected}) }

@@ -19,7 +19,7 @@ func (n *Node) runJoin(ctx context.Context, j *PendingJoin) {
 			j.decide(j.accepted(nil))
 			return
 		}
-		n.joinHere(ctx, j, nil)
+		n.joinEntry(ctx, j)
 		return
 	}
 	if now != nil && now.ref.ID == j.Spot && !now.gone.Load() {
@@ -35,6 +35,21 @@ func (n *Node) runJoin(ctx context.Context, j *PendingJoin) {
 	default:
 		n.moveActor(ctx, j, moveTarget{process{r.ref.RID, r.ref.Lifecycle}, j.Spot, true})
 	}
+}
+
+// joinEntry has the Actor return to the Entry Spot of its node, if that takes Actors; else it
+// goes to that of a node which does.
+func (n *Node) joinEntry(ctx context.Context, j *PendingJoin) {
+	if n.cfg.Weight > 0 {
+		n.joinHere(ctx, j, nil)
+		return
+	}
+	d, err := n.chooseTarget(typeKey{store.Actor, j.cell.typ.Name}, nil)
+	if err != nil {
+		j.decide(joinFailed(err.of(opJoin, j.cell.ref.ID)))
+		return
+	}
+	n.moveActor(ctx, j, moveTarget{process{d.RID, uint64(d.Lifecycle)}, d.EntrySpotID, false})
 }
 
 // accepted is the outcome of a Join after which the Actor is at this node.
@@ -178,7 +193,7 @@ func (n *Node) tryChange(c, spot *objectCell, op store.OpID) (again bool, _ *Err
 	if spot != nil {
 		to.SpotID, to.InUserSpot = spot.ref.ID, true
 	}
-	change, doubt, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
+	change, doubt, err := untilKnown(n.life, createWaitMax, func() (store.Change, error) {
 		n.changes <- struct{}{} // each holder leaves within storeCallMax
 		defer func() { <-n.changes }()
 		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.ChangeSpot(ctx, to) })
@@ -190,8 +205,8 @@ func (n *Node) tryChange(c, spot *objectCell, op store.OpID) (again bool, _ *Err
 	case err != nil:
 		return errors.Is(err, store.ErrUnavailable), fromStore(err, opJoin, c.ref.ID)
 	}
-	switch change.Reason {
-	case store.Applied, store.AlreadyApplied:
+	switch reason := change.Reason; {
+	case reason == store.Applied || reason == store.AlreadyApplied:
 		c.rowSpot = spot
 		c.written(&change.Record)
 		if err := n.confirm(c); err != nil {
@@ -199,12 +214,12 @@ func (n *Node) tryChange(c, spot *objectCell, op store.OpID) (again bool, _ *Err
 			return false, err
 		}
 		return false, nil
-	case store.LeaseExpired: // a renewal may come
+	case reason == store.LeaseExpired: // a renewal may come
 		return true, nil
-	case store.GenerationConflict:
+	case reason == store.GenerationConflict:
 		err := fail(errkind.InvalidOperation, opJoin, c.ref.ID, "the Store knows another incarnation of the actor")
 		return c.behind(change.Epoch), err
-	case store.VersionConflict:
+	case reason == store.VersionConflict:
 		again = to.SpotVersion != 0 // the Spot's row has just been written
 	}
 	again = again || c.behind(change.Epoch) || spot != nil && spot.behind(change.Epoch)

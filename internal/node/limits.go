@@ -37,6 +37,8 @@ const (
 
 	// followTime is MessageFollowDuration if nothing is configured.
 	followTime = 30 * time.Second
+	// followSlack is how much longer than routes it is at least: messages are on their way.
+	followSlack = 5 * time.Second
 	// moveValidity is how long a target may go on with the commit after it said that it is
 	// ready, and preparedMin how long it keeps a preparation at least.
 	moveValidity = 60 * time.Second

@@ -41,7 +41,8 @@ type linkConn struct {
 	live     *link.Liveness
 	effects  []link.Effect
 	liveness []link.LiveEffect
-	bye      string // the peer's goodbye
+	bye      string  // the peer's goodbye
+	placing  placing // the chunk that is being read
 
 	// Set when the peer proved itself, before the link is in the table.
 	peer     link.Peer
@@ -98,6 +99,9 @@ func (h *linkHandler) OnTimer(c *engine.Conn, now clock.Mono) {
 func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	l := c.Data().(*linkConn)
 	l.gone.Store(true)
+	if p := l.placing; p.move != nil {
+		p.move.placed(nil, &p)
+	}
 	l.unbindAll()
 	if h.dial != nil {
 		h.dial.busy.Store(false)

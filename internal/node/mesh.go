@@ -212,7 +212,7 @@ func (m *mesh) start(s *dialState, rid, endpoint string) {
 // linkProtocol describes a link's connection to the engine.
 func (n *Node) linkProtocol(h *linkHandler) *engine.Protocol {
 	return &engine.Protocol{
-		Name: "link", FrameSize: linkFrameSize, Handler: h,
+		Name: "link", FrameSize: linkFrameSize, Handler: h, Placer: h,
 		HelloTimeout: n.linkConfig.Timeout, OutMax: linkOutBytesMax, TrustLength: true,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 
 	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -77,7 +78,7 @@ func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
 	here := ActorRef{ID: ref.ID, ObjectGen: ref.ObjectGen, Lifecycle: n.id.Lifecycle, OwnerGen: ref.OwnerGen + 1}
 	i.queue = &incoming{id: i.id, from: i.from, ownerGen: here.OwnerGen}
 	i.cell = n.cellWith(anActor, here, i.queue, nil)
-	i.queue.cell = i.cell
+	i.queue.cell.Store(i.cell)
 	i.cell.tenure.Store(arriving)
 	n.moves.in.Store(i.id.key(), i)
 	n.actors.Update(ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
@@ -142,12 +143,8 @@ func (l *linkConn) restore(r *wire.Restore) {
 		i.restores, i.op, i.spotID, i.member = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot
 		if i.payload == nil && i.progress == relay.ProgressAssembling {
 			var err error
-			if i.payload, err = chunker.NewIncoming(manifest, chunker.Limits{}); err != nil {
-				i.broken = err
-				i.finish()
-			} else if i.payload.Done() {
-				i.finish()
-			}
+			i.payload, err = chunker.NewIncoming(manifest, chunker.Limits{ChunkBytes: chunker.ChunkMax})
+			i.came(err)
 		}
 		i.mu.Unlock()
 		i.tell(relay.TargetEvent{Is: relay.TargetRestoring, Restore: want, Deadline: deadline, MayAct: true})
@@ -174,22 +171,119 @@ func (l *linkConn) prepared(ref *ActorRef, fence relay.Fence, corr uint64, f fun
 	}
 }
 
-// chunk takes a chunk of the payload and tells the source how many there are.
-func (i *moveIn) chunk(l *linkConn, c *wire.StateChunk) {
+// placing is a chunk that a link reads straight into its payload.
+type placing struct {
+	move *moveIn
+	into *chunker.Incoming
+	crc  uint32
+}
+
+// Place implements engine.Placer: for chunks of a payload that is assembled here.
+func (h *linkHandler) Place(c *engine.Conn, prefix []byte, size int) (dst []byte, skip int) {
+	l := c.Data().(*linkConn)
+	head, ok := wire.PeekStateChunk(prefix)
+	if !ok || l.shake != nil {
+		return nil, 0
+	}
+	i := l.movingIn(&head.Relocation, head.Attempt)
+	if i == nil {
+		return nil, 0
+	}
+	if dst = i.claim(l, &head, size-wire.StateChunkHead); dst == nil {
+		return nil, 0
+	}
+	return dst, wire.StateChunkHead
+}
+
+// OnPlaced implements engine.Placer.
+func (h *linkHandler) OnPlaced(c *engine.Conn, _, _ []byte) error {
+	l := c.Data().(*linkConn)
+	p := l.placing
+	l.placing = placing{}
+	p.move.placed(l, &p)
+	return nil
+}
+
+// claim returns the place of a chunk, or nil if it has none.
+func (i *moveIn) claim(l *linkConn, c *wire.StateChunk, n int) []byte {
 	i.mu.Lock()
-	if i.payload == nil || i.broken != nil {
+	defer i.mu.Unlock()
+	if i.payload == nil || i.broken != nil || i.filling {
+		return nil
+	}
+	place, err := i.payload.Claim(c.Index, n)
+	if err != nil || place == nil {
+		return nil // see chunk
+	}
+	i.filling = true
+	l.placing = placing{i, i.payload, c.CRC}
+	return place
+}
+
+// placed ends a chunk that came, or with a nil link one that did not.
+func (i *moveIn) placed(l *linkConn, p *placing) {
+	i.mu.Lock()
+	i.filling = false
+	if i.payload != p.into { // it was dropped meanwhile
+		p.into.Free()
 		i.mu.Unlock()
 		return
 	}
-	if _, err := i.payload.Add(c.Index, c.CRC, c.Payload); err != nil {
+	if l != nil {
+		i.came(p.into.Commit(p.crc))
+	}
+	i.mu.Unlock()
+	if l != nil {
+		i.acknowledge(l)
+	}
+}
+
+// chunk takes a chunk that has no place of its own: one that is small, or broken, or was
+// there before.
+func (i *moveIn) chunk(l *linkConn, c *wire.StateChunk) {
+	i.mu.Lock()
+	switch {
+	case i.filling: // over an older link; all of that comes before this one's
+		i.mu.Unlock()
+		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "a chunk came while the link before was read"})
+		return
+	case i.payload == nil || i.broken != nil:
+		i.mu.Unlock()
+		return
+	}
+	_, err := i.payload.Add(c.Index, c.CRC, c.Payload)
+	i.came(err)
+	i.mu.Unlock()
+	i.acknowledge(l)
+}
+
+// came looks at the payload behind each chunk. Under mu.
+func (i *moveIn) came(err error) {
+	if err != nil {
 		i.broken = err
-		i.finish()
-	} else if i.payload.Done() {
+	}
+	if err != nil || i.payload.Done() {
 		i.finish()
 	}
-	received := i.payload.Received()
+}
+
+// acknowledge tells the source how many chunks there are.
+func (i *moveIn) acknowledge(l *linkConn) {
+	i.mu.Lock()
+	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressAssembling}
+	if i.payload != nil {
+		p.Chunks = i.payload.Received()
+	}
 	i.mu.Unlock()
-	l.sendControl(&wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressAssembling, Chunks: received})
+	l.sendControl(&p)
+}
+
+// freePayload drops what was assembled. Under mu.
+func (i *moveIn) freePayload() {
+	if i.payload != nil && !i.filling { // else placed frees it
+		i.payload.Free()
+	}
+	i.payload = nil
 }
 
 // finish says that the payload is whole or broken. Under mu.
@@ -204,20 +298,15 @@ func (i *moveIn) finish() {
 // answer tells the source how far the move is.
 func (i *moveIn) answer(l *linkConn) {
 	i.mu.Lock()
-	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressAssembling}
 	progress := i.progress
-	if i.payload != nil {
-		p.Chunks = i.payload.Received()
-	}
 	i.mu.Unlock()
 	switch progress {
 	case relay.ProgressAssembling:
-		l.sendControl(&p)
+		i.acknowledge(l)
 	case relay.ProgressGone:
-		p.State, p.Chunks = wire.ProgressGone, 0
-		l.sendControl(&p)
+		l.sendControl(&wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressGone})
 	default:
-		i.queue.cell.step(func(t *turn) {
+		i.queue.cell.Load().step(func(t *turn) {
 			if t.refused == nil {
 				i.queue.acknowledge(l)
 			}
@@ -237,7 +326,7 @@ func (i *moveIn) cutover(l *linkConn, c *wire.Cutover) {
 		}
 	})
 	m.packet = relayPacket
-	i.queue.cell.box.PushControl(m)
+	i.queue.cell.Load().box.PushControl(m)
 }
 
 // tell brings an event to the task. Of relayed messages one is enough.

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"fmt"
-
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -124,20 +122,23 @@ func (o *moveOut) moved(row *store.Authority) {
 		return nil
 	}) // refused only if the node ends
 	n.routes.drop(ref.ID)
+	n.counters.movedOut.Add(1)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
 }
 
-// strand leaves the Actor sealed, with its messages refused.
+// strand leaves the Actor sealed, with its messages refused, until somebody frees it
+// (decision 4).
 func (o *moveOut) strand(f *relay.Failure) {
-	o.node.log.Error().Str("object", clip(o.cell.ref.ID)).Str("target", o.to.rid).Str("error", fmt.Sprint(f)).
-		Msg("a move did not end in time, and its object is at no node; free it by hand")
+	o.cell.stuck.Store(&stuck{"its move to node " + o.to.rid, &Error{Kind: f.Kind, Text: f.Text}, true})
+	o.node.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(o.cell.stuck.Load().String())).
+		Msg("an actor is at no node, as its move did not end in time; destroy it with its exact ref")
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
 	_ = o.inTurn(func(t *turn) *Error {
 		v.end(t.claim, errStranded)
 		return nil
 	}) // refused only if the node ends
-	o.until.Store(int64(clock.Now().Add(o.node.cfg.MessageFollowDuration)))
+	o.node.moves.out.Delete(o.id.key())
 }
 
 // forget ends the follow.

@@ -68,7 +68,14 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 			}
 		}
 		return happened
-	case <-ctx.Done():
+	case <-ctx.Done(): // the task goes on with the payload
+		i.mu.Lock()
+		i.payload = nil
+		i.mu.Unlock()
+		n.tasks.Go(func() {
+			<-done
+			payload.Free()
+		}) // else the collector has it
 		if n.life.Err() != nil {
 			return relay.TargetEvent{Is: relay.TargetStopping}
 		}

@@ -39,6 +39,8 @@ type moveOut struct {
 	locked    bool // the row is taken
 	linkLost  bool
 
+	targetGone bool // the Source knows that the target's process is over
+
 	until atomic.Int64 // clock.Mono; when the follow is over
 	left  atomic.Bool  // the Spot here was told that the Actor has left
 
@@ -161,7 +163,8 @@ func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
 			o.linkLost = false
 			return relay.SourceEvent{Is: relay.SourceLinkUp}
 		}
-		if o.node.links.superseded(o.to) {
+		if !o.targetGone && o.node.links.superseded(o.to) {
+			o.targetGone = true
 			return relay.SourceEvent{Is: relay.SourceTargetGone}
 		}
 		select {
@@ -413,7 +416,7 @@ func (o *moveOut) confirm() relay.SourceEvent {
 func (o *moveOut) sealed() *mover {
 	v := o.mover.Load()
 	if v == nil {
-		v = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held}
+		v = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
 		o.mover.Store(v)
 		o.cell.box.Seal(v)
 	}

@@ -30,8 +30,9 @@ type moveIn struct {
 	entered  bool // the spot's roster counts the Actor
 	binding  binding
 	admitted relay.Reply
-	placed   bool // among the restores that run at once
 	locked   bool // the row is taken
+	// mine is when the Store first said that the Actor is this node's; 0: not yet.
+	mine clock.Mono
 
 	clientGone bool // the Actor's client is to be told of as gone
 
@@ -51,6 +52,7 @@ type moveIn struct {
 	payload  *chunker.Incoming
 	sent     clock.Mono // when the source began to send it, as far as is known here
 	broken   error
+	filling  bool          // a link writes a chunk into payload, or into one that was dropped
 	whole    chan struct{} // closed when all of the payload has come, or it is broken
 	over     chan struct{}
 }
@@ -198,6 +200,13 @@ func (i *moveIn) takeRow() {
 	}
 }
 
+func (i *moveIn) leaveRow() {
+	if i.locked {
+		i.locked = false
+		i.cell.leaveRow()
+	}
+}
+
 // spotHere returns the Spot that the Actor comes to.
 func (i *moveIn) spotHere() *objectCell {
 	if i.spot != nil {
@@ -219,7 +228,7 @@ func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 	before := i.cell
 	cell := n.cellWith(typ, before.ref, i.queue, before.box)
 	cell.tenure.Store(arriving)
-	err := i.inTurn(func(*turn) { i.queue.cell = cell })
+	err := i.inTurn(func(*turn) { i.queue.cell.Store(cell) })
 	if err != nil {
 		return failureOfMove(err)
 	}
@@ -320,10 +329,8 @@ func (i *moveIn) refuse(e *relay.TargetEffect) {
 // unstage drops what was assembled and restored.
 func (i *moveIn) unstage() {
 	i.mu.Lock()
-	if i.payload != nil {
-		i.payload.Free()
-	}
-	i.payload, i.broken, i.whole = nil, nil, make(chan struct{})
+	i.freePayload()
+	i.broken, i.whole = nil, make(chan struct{})
 	i.mu.Unlock()
 	i.cell.instance, i.binding = nil, binding{}
 	i.setTimers(nil)
@@ -337,6 +344,9 @@ func (i *moveIn) unstage() {
 
 // confirm sees to it that the row is written in the epoch that this node knows.
 func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
+	if i.mine == 0 {
+		i.mine = clock.Now()
+	}
 	e := relay.TargetEvent{Is: relay.TargetConfirmed, Row: *row}
 	i.takeRow()
 	i.cell.written(row)
@@ -416,25 +426,22 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	switch e.Outcome {
 	case relay.TargetOpened:
 		i.cell.box.Seal(&merging{from: i.queue})
+		n.counters.movedIn.Add(1)
+		n.counters.targetResume.add(clock.Now().Sub(i.mine))
 		if i.clientGone {
 			n.disconnected(i.spotHere(), i.cell.ref)
 		}
 	case relay.TargetStuck:
-		n.log.Error().Str("object", clip(i.cell.ref.ID)).Str("error", e.Failure.Text).
-			Msg("an object that moved here stays sealed, as a callback went on failing; free it by hand")
+		i.leaveRow()
+		i.cell.seal(i.queue, stuck{"a callback of its move here", &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, true})
 	default:
 		i.drop(e.Failure)
 	}
 	i.mu.Lock()
-	if i.payload != nil {
-		i.payload.Free()
-		i.payload = nil
-	}
+	i.freePayload()
 	i.broken = context.Canceled // what still comes is not looked at
 	i.mu.Unlock()
-	if i.locked {
-		i.cell.leaveRow()
-	}
+	i.leaveRow()
 	i.until.Store(int64(clock.Now().Add(relayedFor)))
 	if e.Outcome == relay.TargetDropped {
 		n.moves.in.Delete(i.id.key())

@@ -40,6 +40,8 @@ type mover struct {
 	id   moveID
 	to   process // the target
 	back *hold   // of the Join's barrier, which gets all back if the move is given up
+	// sealed is when the Actor's gate was.
+	sealed clock.Mono
 
 	phase moverPhase
 	saved []heldMessage
@@ -196,6 +198,7 @@ func (v *mover) relay(claim *mailbox.Claim[message], l *linkConn) {
 		v.passKept(claim, &h.message, h.kept)
 	}
 	v.sendCutover()
+	v.cell.node.counters.sourceStop.add(clock.Now().Sub(v.sealed))
 }
 
 // pass relays one message of the mailbox.

@@ -25,7 +25,7 @@ func newMoves() moves {
 // moveTiming is how long the machines of package relay wait.
 func (n *Node) moveTiming() relay.Timing {
 	return relay.Timing{
-		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: cutoverWait,
+		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: n.cfg.RelocationCutoverWaitTimeout,
 		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: moveValidity, Prepared: preparedMin,
 	}
 }
@@ -163,6 +163,24 @@ func (n *Node) linked(l *linkConn) {
 		}
 		return true
 	})
+}
+
+// passing returns how many Actors in the object table are another node's.
+func (n *Node) passing() (count int) {
+	look := func(c *objectCell, is uint32) {
+		if now, ok := n.actors.Load(c.ref.ID); ok && now == c && c.tenure.Load() == is {
+			count++
+		}
+	}
+	n.moves.out.Range(func(_ string, o *moveOut) bool {
+		look(o.cell, leaving)
+		return true
+	})
+	n.moves.preparing.Range(func(_ string, i *moveIn) bool {
+		look(i.queue.cell.Load(), arriving)
+		return true
+	})
+	return count
 }
 
 // sweepMoves ends the follows that are over, and forgets moves whose source sends nothing

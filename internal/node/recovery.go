@@ -376,11 +376,15 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 		switch {
 		case err != nil && !unreadable(err):
 			return seen // else each of the rest might wait as long
-		case err != nil, !found, row.Create == nil, !n.owns(&row):
+		case err != nil, !found, (row.Create == nil || !n.owns(&row)) && row.Move == nil:
 			continue
 		}
 		if before[id] != row.Version {
 			seen[id] = row.Version
+			continue
+		}
+		if row.Move != nil {
+			n.sweepMove(&row)
 			continue
 		}
 		if row.Kind == store.InstanceSpot {
@@ -391,6 +395,19 @@ func (n *Node) continueReserved(before map[string]store.Version) (seen map[strin
 		n.tasks.Go(func() { _, _ = n.runCreation(job, false) })              // how it ends is in the row
 	}
 	return seen
+}
+
+// sweepMove frees what a move to this node has reserved of which it knows nothing, once it
+// is no longer valid: its source has died, or would have ended it.
+func (n *Node) sweepMove(row *store.Authority) {
+	if row.Move.TargetLifecycle != n.lifecycle() || row.Move.TargetRID != n.cfg.RID {
+		return
+	}
+	end := store.EndOf(row, store.Sweep, n.lease, newOpID())
+	change, err := n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, end) })
+	if err == nil && change.Reason == store.Applied {
+		n.log.Info().Str("object", clip(row.ID)).Str("source", row.RID).Msg("a move to here that nobody ended is given up")
+	}
 }
 
 // held reads the ids of which the Store says that this process has them.

@@ -18,6 +18,9 @@ type scripted struct {
 	finish   func(store.Finish) (store.Change, error)
 	terminal func(store.OperationKey) (store.Terminal, bool, error)
 	remove   func(store.Fence) (store.Change, error)
+	change   func(store.ChangeSpot) (store.Change, error)
+	free     func(store.Free) (store.Change, error)
+	members  func(spot, after string) []string
 	reassert func(store.Reassert) (store.Change, error)
 	held     func(what store.Holding) []string
 	list     func(since uint64) (store.NodeList, error)
@@ -43,6 +46,16 @@ func (s *scripted) Delete(_ context.Context, f store.Fence, _ store.OpID) (store
 	return s.remove(f)
 }
 
+func (s *scripted) ChangeSpot(_ context.Context, c store.ChangeSpot) (store.Change, error) {
+	return s.change(c)
+}
+
+func (s *scripted) Free(_ context.Context, f store.Free) (store.Change, error) { return s.free(f) }
+
+func (s *scripted) Members(_ context.Context, spot, after string, _ int) ([]string, error) {
+	return s.members(spot, after), nil
+}
+
 func (s *scripted) Reassert(_ context.Context, r store.Reassert) (store.Change, error) {
 	return s.reassert(r)
 }
@@ -60,7 +73,7 @@ func storedNode(t *testing.T, s *scripted) *Node {
 	t.Helper()
 	n := bareNode(t)
 	n.store, n.lease = s, store.Lease{RID: "a", OwnerID: "owner", Gen: 5}
-	n.cfg = Config{RID: "a", Lease: lease.Config{}.WithDefaults()}
+	n.cfg = Config{RID: "a", Weight: 100, Lease: lease.Config{}.WithDefaults()}
 	n.id = Identity{RID: "a", Lifecycle: 5}
 	n.admitUntil.Store(int64(clock.Never))
 	n.leased.Store(int64(clock.Never))

@@ -170,12 +170,14 @@ func (n *Node) requestTo(ctx context.Context, to *Target, o *Outgoing, deadline 
 		return result{err: err}
 	}
 	r := n.requestBy(ctx, w, to.spot, o, deadline)
-	if r.err == nil || !r.err.stale || w.cell != nil {
+	if r.err == nil || !r.err.stale || w.cell != nil && r.err != errMoved && r.err != errNotHere {
 		return r
 	}
-	// The node asked does not have the Actor, so the message was certainly not
-	// taken: the route was old, and the present one may be tried (FO-01).
-	n.routes.forget(to.ID, w.route)
+	// The node asked does not have the Actor, or no longer follows it, so the message was
+	// certainly not taken: the route was old, and the present one may be tried (FO-01).
+	if w.route != nil {
+		n.routes.forget(to.ID, w.route)
+	}
 	if w, err = n.wayTo(ctx, opRequest, to); err != nil {
 		return result{err: err}
 	}

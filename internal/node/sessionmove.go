@@ -26,13 +26,23 @@ func (n *Node) sealBinding(ctx context.Context, cell *objectCell, b binding, rel
 		return 0, false, nil
 	}
 	sealedAt = clock.Now()
-	if b.local != nil {
-		err = n.seal(&sealing{key: b.key, id: cell.ref.ID, objGen: cell.ref.ObjectGen, ownerGen: cell.ref.OwnerGen, relocation: relocation}, func() {})
+	done := make(chan *Error, 1)
+	if l := b.key.link; l == nil {
+		n.seal(&sealing{key: b.key, id: cell.ref.ID, objGen: cell.ref.ObjectGen, ownerGen: cell.ref.OwnerGen, relocation: relocation},
+			func(err *Error) { done <- err })
+	} else if corr, full := l.pending.add(completeFunc(func(r result) { done <- r.err }), 0); full != nil {
+		done <- full
 	} else {
-		err = b.key.link.askSeal(ctx, &wire.SessionSeal{
-			Relocation: relocation, Session: b.key.session, BindingGen: b.key.gen,
+		defer l.pending.take(corr) // nobody waits any more
+		l.sendControl(&wire.SessionSeal{
+			Correlation: corr, Relocation: relocation, Session: b.key.session, BindingGen: b.key.gen,
 			ID: []byte(cell.ref.ID), ObjGen: cell.ref.ObjectGen, OwnerGen: cell.ref.OwnerGen,
 		})
+	}
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = fromContext(ctx, "", "")
 	}
 	switch {
 	case err == nil:
@@ -41,26 +51,6 @@ func (n *Node) sealBinding(ctx context.Context, cell *objectCell, b binding, rel
 		return 0, false, nil
 	}
 	return 0, true, err.of(opMoveSession, cell.ref.ID)
-}
-
-// askSeal sends the request and waits for its answer.
-func (l *linkConn) askSeal(ctx context.Context, m *wire.SessionSeal) *Error {
-	done := make(chan *Error, 1)
-	corr, err := l.pending.add(completeFunc(func(r result) { done <- r.err }), 0)
-	if err != nil {
-		return err
-	}
-	m.Correlation = corr
-	l.sendControl(m)
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		if l.pending.take(corr) == nil {
-			return <-done
-		}
-		return fromContext(ctx, "", "")
-	}
 }
 
 // drained tells the Session's owner that this node pushes nothing more for the Actor. It
@@ -166,10 +156,14 @@ func (l *linkConn) sessionSeal(r *wire.SessionSeal) {
 		key: bindingKey{link: l, session: r.Session, gen: r.BindingGen}, id: string(r.ID),
 		objGen: r.ObjGen, ownerGen: r.OwnerGen, relocation: r.Relocation,
 	}
-	err := l.node.seal(m, func() { l.sendControl(&wire.SessionSealed{Correlation: r.Correlation}) })
-	if err != nil {
-		l.sendError(r.Correlation, err)
-	}
+	corr := r.Correlation
+	l.node.seal(m, func(err *Error) {
+		if err != nil {
+			l.sendError(corr, err)
+			return
+		}
+		l.sendControl(&wire.SessionSealed{Correlation: corr})
+	})
 }
 
 // sessionRoute takes the end of a move from the node at which the Actor is. It says so of

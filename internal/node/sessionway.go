@@ -26,9 +26,10 @@ type sessionWay struct {
 	route   session.Route
 	left    *linkConn // of the owner before; nil: this node
 	held    []heldPacket
-	kept    []*buf.Buf // frames for the client
-	tries   uint64     // submissions that waited for credit
-	moving  bool       // it is counted in the Session and known to the node
+	kept    []*buf.Buf   // frames for the client
+	confirm func(*Error) // answers a seal that is to be confirmed later
+	tries   uint64       // submissions that waited for credit
+	moving  bool         // it is counted in the Session and known to the node
 }
 
 // heldPacket is a packet that waits for the end of a move. It is a copy: what it came in
@@ -88,9 +89,10 @@ func (m *movingWays) sweep(now clock.Mono) {
 func (m *movingWays) lost(l *linkConn) {
 	for _, w := range m.all() {
 		w.session.mu.Lock()
-		b := w.binding()
-		if b != nil && (w.route.Sealed() && b.link == l || w.route.Leaving() && w.left == l) {
+		if b := w.binding(); b != nil && b.link == l {
 			w.step(clock.Now(), session.RouteEvent{Kind: session.RouteLost}, nil)
+		} else if b != nil && w.left == l && w.route.Leaving() {
+			w.step(clock.Now(), session.RouteEvent{Kind: session.RouteLostLate}, nil)
 		}
 		w.session.mu.Unlock()
 	}
@@ -105,8 +107,8 @@ func (w *sessionWay) binding() *sessionBinding {
 }
 
 // step gives the event to the core and does what it says. The answer is what it says of a
-// packet, a seal or a push, which is the caller's. next is the binding that a commit
-// brings.
+// packet or a push, or why it refuses a seal, which is the caller's. next is the binding
+// that a commit brings.
 func (w *sessionWay) step(now clock.Mono, ev session.RouteEvent, next *sessionBinding) (answer session.RouteEffect) {
 	s, n := w.session, w.session.node
 	w.route.Step(now, ev)
@@ -134,12 +136,22 @@ func (w *sessionWay) step(now clock.Mono, ev session.RouteEvent, next *sessionBi
 			n.updateIgnored(s.id, w.id, e.Why.String())
 		case session.RouteGone:
 			next.unbind(s.id)
+		case session.RouteSealed:
+			w.answer(nil)
 		default:
 			answer = e
 		}
 	}
 	w.count()
 	return answer
+}
+
+// answer ends the seal that is waited for.
+func (w *sessionWay) answer(err *Error) {
+	if w.confirm != nil {
+		w.confirm(err)
+		w.confirm = nil
+	}
 }
 
 // count keeps the Session and the node informed whether there is more to be looked at than
@@ -301,6 +313,7 @@ func (w *sessionWay) await(lacks credit) bool {
 
 // drop ends all that waits: the Session is over.
 func (w *sessionWay) drop() {
+	w.answer(errBindingOver)
 	for i := range w.held {
 		w.refuse(&w.held[i], errSessionClosed)
 		w.held[i].owner.Free()
@@ -391,17 +404,20 @@ func (m *sealing) event(kind session.RouteEventKind) session.RouteEvent {
 }
 
 // seal holds the packets of that binding back from now on, and confirms that behind the
-// last one that was sent. NotFound: there is no such binding any more.
-func (n *Node) seal(m *sealing, confirm func()) *Error {
+// last one that was sent, later if the Actor's owner before may still show something.
+// NotFound: there is no such binding any more.
+func (n *Node) seal(m *sealing, confirm func(*Error)) {
 	s := n.session(m.key.session)
 	if s == nil {
-		return errBindingOver
+		confirm(errBindingOver)
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.routes.Load().byActor[m.id]
 	if s.closed || b == nil || b.gen != m.key.gen || b.link != m.key.link || b.ref.ObjectGen != m.objGen {
-		return errBindingOver
+		confirm(errBindingOver)
+		return
 	}
 	if b.way == nil {
 		sealed := *b
@@ -409,11 +425,12 @@ func (n *Node) seal(m *sealing, confirm func()) *Error {
 		s.replace(&sealed)
 		b = &sealed
 	}
-	if e := b.way.step(clock.Now(), m.event(session.RouteSeal), nil); e.Kind != session.RouteSealed {
-		return fail(errkind.Unavailable, opMoveSession, m.id, "its session's owner refuses: %v", e.Why)
+	earlier := b.way.confirm // of one that is asked for again, or was given up
+	b.way.confirm = confirm
+	if e := b.way.step(clock.Now(), m.event(session.RouteSeal), nil); e.Kind == session.RouteSealRefused {
+		b.way.confirm = earlier
+		confirm(fail(errkind.Unavailable, opMoveSession, m.id, "its session's owner refuses: %v", e.Why))
 	}
-	confirm()
-	return nil
 }
 
 // sourceDrained notes that the owner of that binding shows the client nothing more.
@@ -428,12 +445,19 @@ func (n *Node) sourceDrained(m *sealing) {
 		return
 	}
 	b := s.routes.Load().byActor[m.id]
-	switch {
-	case b == nil || b.way == nil || b.gen != m.key.gen, b.way.route.Sealed() && b.link != m.key.link, b.way.route.Leaving() && b.way.left != m.key.link:
-		n.updateIgnored(s.id, m.id, session.RouteOtherBinding.String())
-	default:
-		b.way.step(clock.Now(), m.event(session.RouteDrained), nil)
+	ok := b != nil && b.way != nil && b.gen == m.key.gen
+	if ok {
+		by := b.link
+		if b.way.route.Leaving() && b.way.route.Left() == m.relocation {
+			by = b.way.left
+		}
+		ok = by == m.key.link
 	}
+	if !ok {
+		n.updateIgnored(s.id, m.id, session.RouteOtherBinding.String())
+		return
+	}
+	b.way.step(clock.Now(), m.event(session.RouteDrained), nil)
 }
 
 // moveEnded swaps the route of a binding whose Actor has moved, or opens it again if the

@@ -15,6 +15,9 @@ type counters struct {
 	updatesIgnored  atomic.Uint64
 	linksRefused    atomic.Uint64
 	panics          atomic.Uint64
+
+	movedOut, movedIn        atomic.Uint64
+	sourceStop, targetResume spread
 }
 
 // Stats is a node's state at a glance. Counters count from its start.
@@ -32,17 +35,37 @@ type Stats struct {
 	UpdatesIgnored  uint64 // updates about bound actors that move which came too late or for nothing; logged
 	LinksRefused    uint64 // connections on the link port that did not become links
 	Panics          uint64 // in application code and outside it
+
+	Moves MoveStats
+}
+
+// MoveStats is about the Actors that have changed their node. What a move takes is told in
+// the two parts that each one node's clock can tell.
+type MoveStats struct {
+	Out uint64 // Actors that another node owns since
+	In  uint64 // Actors that have been opened here
+
+	// SourceStop is how long an Actor was sealed here, until its hold was relayed and the
+	// target told so.
+	SourceStop Spread
+	// TargetResume is how long it took to open an Actor here once the Store said that it is
+	// this node's: its first messages put in order, its Spot and itself told.
+	TargetResume Spread
 }
 
 // Stats returns the present state.
 func (n *Node) Stats() Stats {
 	spots := int(n.spots.Load())
 	return Stats{
-		Actors: max(n.actors.Len()-spots, 0), Spots: spots, Sessions: n.sessions.Len(), Peers: len(n.links.all()), Routes: n.routes.known.Len(),
+		Actors: max(n.actors.Len()-spots-n.passing(), 0), Spots: spots, Sessions: n.sessions.Len(), Peers: len(n.links.all()), Routes: n.routes.known.Len(),
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
 		FailedCallbacks: n.counters.failedCallbacks.Load(),
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
 		SlowSessions: n.counters.slowSessions.Load(), SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
+		Moves: MoveStats{
+			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),
+			SourceStop: n.counters.sourceStop.look(), TargetResume: n.counters.targetResume.look(),
+		},
 	}
 }

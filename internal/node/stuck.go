@@ -100,7 +100,7 @@ func (j *PendingJoin) insist(what string, f func() *Error) bool {
 
 // seal makes the Actor refuse what comes from here on, and keep what is held. That of a
 // node that stops ends at once.
-func (c *objectCell) seal(held *hold, why stuck) {
+func (c *objectCell) seal(held keeper, why stuck) {
 	n := c.node
 	c.stuck.Store(&why)
 	n.log.Error().Str("actor", clip(c.ref.ID)).Str("reason", clip(why.String())).
@@ -121,15 +121,21 @@ func (n *Node) freeSealed() {
 	})
 }
 
+// keeper is a consumer that holds messages.
+type keeper interface {
+	mailbox.Consumer[message]
+	unread(*mailbox.Claim[message]) // puts them in front of what is queued
+}
+
 // sealed is the consumer of a stuck Actor.
 type sealed struct {
 	cell *objectCell
-	held *hold
+	held keeper
 }
 
 // Begin implements mailbox.Consumer.
 func (s *sealed) Begin(claim *mailbox.Claim[message]) {
-	invariant.Check(s.cell.current == s.held || s.cell.gone.Load(), "an actor is sealed whose messages are not held")
+	invariant.Check(s.cell.current == mailbox.Consumer[message](s.held) || s.cell.gone.Load(), "an actor is sealed whose messages are not held")
 	if s.cell.gone.Load() { // it was ended while this was on its way
 		(&ending{cell: s.cell, err: errGone}).Begin(claim)
 		return
@@ -138,7 +144,14 @@ func (s *sealed) Begin(claim *mailbox.Claim[message]) {
 }
 
 // Consume implements mailbox.Consumer.
-func (s *sealed) Consume(_ *mailbox.Claim[message], m *message) { m.refuse(s.cell.node, errStuck) }
+func (s *sealed) Consume(claim *mailbox.Claim[message], m *message) {
+	if m.packet == relayPacket { // what it brings is refused; steps are not for an Actor that is sealed
+		m.control(&turn{node: s.cell.node, cell: s.cell, claim: claim})
+		m.done()
+		return
+	}
+	m.refuse(s.cell.node, errStuck)
+}
 
 func (s *sealed) unread(claim *mailbox.Claim[message]) { s.held.unread(claim) }
 
@@ -152,10 +165,16 @@ func (n *Node) freeStuck(cell *objectCell, op store.OpID) destroyEnd {
 	if cell.gone.Load() {
 		return destroyEnd{}
 	}
-	f := store.Free{
-		ID: cell.ref.ID, ObjectGen: store.ObjectGen(cell.ref.ObjectGen), Version: store.Version(cell.version.Load()), Op: op, By: n.lease,
+	row, found, err := n.readRow(n.life, cell.ref.ID)
+	switch {
+	case err != nil:
+		return destroyEnd{err: fromStore(err, opDestroy, cell.ref.ID)}
+	case !found || uint64(row.ObjectGen) != cell.ref.ObjectGen || !n.owns(&row):
+		n.drop(cell, errGone)
+		return destroyEnd{}
 	}
-	f.SpotID, _, _ = cell.place()
+	f := store.FreeOf(&row, op)
+	f.By = n.lease
 	change, doubt, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
 		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Free(ctx, f) })
 	})

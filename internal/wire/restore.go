@@ -147,6 +147,19 @@ func (c *StateChunk) AppendTo(dst []byte) []byte {
 	return end(append(dst, c.Payload...), size)
 }
 
+// PeekStateChunk reads all but the payload of a CmdStateChunk of which the first
+// StateChunkHead bytes, length prefix included, are in b. It is false for other records.
+func PeekStateChunk(b []byte) (c StateChunk, ok bool) {
+	if len(b) < StateChunkHead || Command(b[prefixSize]) != CmdStateChunk || b[prefixSize+1] != 0 {
+		return c, false
+	}
+	d := decoder{b: b[HeaderSize:StateChunkHead], cmd: CmdStateChunk}
+	c.Relocation, c.Attempt = d.attempt()
+	c.Index = d.u32("index")
+	c.CRC = d.u32("crc")
+	return c, d.done() == nil
+}
+
 // DecodeStateChunk reads the body of a CmdStateChunk.
 func DecodeStateChunk(body []byte) (c StateChunk, err error) {
 	d := decoder{b: body, cmd: CmdStateChunk}
