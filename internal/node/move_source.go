@@ -49,7 +49,7 @@ type moveOut struct {
 	arrived chan struct{}       // has room for one: there are some
 	sending *linkConn           // by which the payload goes; nil: it does not
 	resumes bool                // it goes on where the target's progress stands
-	try     uint32              // which is under way
+	try     uint32              // which is under way; of the task
 }
 
 // moveTarget is where a Join takes its Actor.
@@ -262,7 +262,7 @@ func (o *moveOut) lost() relay.SourceEvent {
 
 // ask sends the target a request and waits for its one end. sent is called when it is on
 // its way. A nil link: there is none.
-func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record, sent func(*linkConn)) (result, *linkConn) {
+func (o *moveOut) ask(ctx context.Context, record func(l *linkConn, corr uint64) wire.Record, sent func(*linkConn)) (result, *linkConn) {
 	l := o.node.linkOf(o.to)
 	if l == nil {
 		return result{err: errLinkLost}, nil
@@ -273,7 +273,7 @@ func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record,
 		waiters.Put(w)
 		return result{err: err}, l
 	}
-	if err := l.sendRecord(ctx, record(corr)); err != nil {
+	if err := l.sendRecord(ctx, record(l, corr)); err != nil {
 		return l.pending.abandon(w, corr, err), l
 	}
 	if sent != nil {
@@ -296,7 +296,7 @@ func (o *moveOut) ended(ctx context.Context, r *result, l *linkConn) relay.Sourc
 
 func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
 	j, c := o.join, o.cell
-	r, l := o.ask(ctx, func(corr uint64) wire.Record {
+	r, l := o.ask(ctx, func(_ *linkConn, corr uint64) wire.Record {
 		return &wire.JoinAdmit{
 			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Op: j.Op, Ref: wireRef(c.ref),
 			StoreVersion: c.version.Load(), SpotID: []byte(o.spot), DeadlineMS: wire.DeadlineMS(j.Deadline.Sub(clock.Now())),
@@ -441,7 +441,11 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 		o.payload = &stream{id: o.id, out: chunker.NewOutgoing(segments, e.ChunkBytes, n.cfg.MoveCompression)}
 	}
 	m := o.payload.out.Manifest()
-	r, l := o.ask(ctx, func(corr uint64) wire.Record {
+	again := o.try == e.Try
+	r, l := o.ask(ctx, func(l *linkConn, corr uint64) wire.Record {
+		o.mu.Lock() // before the target can answer
+		o.sending, o.resumes, o.try = l, again, e.Try
+		o.mu.Unlock()
 		return &wire.Restore{
 			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Op: o.join.Op, Ref: wireRef(o.cell.ref),
 			StoreVersion: uint64(o.row.Version), Epoch: uint64(o.row.Epoch), SpotID: []byte(o.row.SpotID),
@@ -452,10 +456,6 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 			},
 		}
 	}, func(l *linkConn) {
-		o.mu.Lock()
-		again := o.try == e.Try
-		o.sending, o.resumes, o.try = l, again, e.Try
-		o.mu.Unlock()
 		if !again {
 			n.streams.send(l, o.payload, 0)
 		}
