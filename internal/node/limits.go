@@ -47,6 +47,9 @@ const (
 	// relayedFor is how long a target knows a move that came: its source may not have
 	// learnt of the commit before the validity's end, and relays for its follow time then.
 	relayedFor = moveValidity + 2*followTime
+	// movesGoneMax bounds the moves that are remembered as gone. Past it a source that asks
+	// after one has no answer, and waits.
+	movesGoneMax = 65_536
 	// movesMax bounds the moves that leave at once, if nothing is configured, and
 	// restoresMax what is restored at once: each has an object's state in memory.
 	movesMax        = 64

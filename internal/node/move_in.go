@@ -35,6 +35,9 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 	if !n.mayAct(n.lately()) {
 		return nil, nil, errNotOwner
 	}
+	if _, gone := n.moves.gone.LoadBytes(fence.Relocation[:]); gone {
+		return nil, nil, errMoveGone.of(opMove, ref.ID)
+	}
 	var err *Error
 	n.moves.preparing.Update(ref.ID, func(have *moveIn, present bool) (*moveIn, bool) {
 		if present {
@@ -140,7 +143,7 @@ func (l *linkConn) restore(r *wire.Restore) {
 		if i.sent == 0 {
 			i.sent = now
 		}
-		i.restores, i.op, i.spotID, i.member = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot
+		i.restores, i.op, i.spotID, i.member, i.epoch = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot, want.Move.Epoch
 		if i.payload == nil && i.progress == relay.ProgressAssembling {
 			var err error
 			i.payload, err = chunker.NewIncoming(manifest, chunker.Limits{ChunkBytes: chunker.ChunkMax})

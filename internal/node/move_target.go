@@ -48,7 +48,8 @@ type moveIn struct {
 	restores waiting // for relay-ready
 	op       store.OpID
 	spotID   string
-	member   bool // spotID is a User Spot
+	member   bool        // spotID is a User Spot
+	epoch    store.Epoch // of the reservation
 	payload  *chunker.Incoming
 	sent     clock.Mono // when the source began to send it, as far as is known here
 	broken   error
@@ -444,6 +445,7 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	i.leaveRow()
 	i.until.Store(int64(clock.Now().Add(relayedFor)))
 	if e.Outcome == relay.TargetDropped {
+		n.moves.gone.Store(i.id.key(), clock.Now().Add(relayedFor))
 		n.moves.in.Delete(i.id.key())
 	}
 	n.moves.preparing.Update(i.cell.ref.ID, func(now *moveIn, present bool) (*moveIn, bool) {

@@ -13,6 +13,7 @@ import (
 )
 
 var (
+	errMoveGone = &Error{Kind: errkind.Unavailable, Text: "this move was given up here"}
 	errMoving   = &Error{Kind: errkind.Unavailable, Text: "the object is moving to another node", stale: true}
 	errMoved    = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node", stale: true}
 	errStranded = &Error{Kind: errkind.Unavailable, Text: "the object's move did not end in time, and it is at no node; see the node's stuck objects"}
