@@ -289,7 +289,7 @@ func TestBehindTheFollowNothingIsCarried(t *testing.T) {
 		x.asks(x.c, "before")
 		x.goes(walkTo{})
 		receive(t, x.walk.ended)
-		x.await("nothing follows", func() bool { return x.a.Stats().Actors == 0 })
+		x.await("the source knows", func() bool { return x.a.Stats().Moves.Out == 1 })
 		if err := zlnode.Send(x.ctx, x.c.Actor(x.ref.ID), "tell", "by the old route"); err != nil {
 			t.Fatal(err)
 		}
