@@ -241,7 +241,11 @@ func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox
 func (v *mover) passable(now clock.Mono, m *message) (uint64, *Error) {
 	if v.phase == moverFollowing {
 		on, refused := v.follow.Decide(now, relay.Stray{OwnerGen: store.OwnerGen(v.cell.ref.OwnerGen), Hops: m.hops(), Deadline: m.deadline})
-		if refused != nil {
+		switch {
+		case refused == nil:
+		case refused.Kind == errkind.Unavailable && now.Reached(v.follow.Until()):
+			return 0, errMoved // who asks may take the present route
+		default:
 			return 0, &Error{Kind: refused.Kind, Text: refused.Text}
 		}
 		return uint64(on.OwnerGen), nil
