@@ -13,8 +13,10 @@ import (
 )
 
 var (
-	errMoving   = &Error{Kind: errkind.Unavailable, Text: "the object is moving to another node", stale: true}
-	errMoved    = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node", stale: true}
+	errMoving = &Error{Kind: errkind.Unavailable, Text: "the object is moving to another node", stale: true}
+	errMoved  = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node", stale: true}
+	// errHanded is not stale: what was relayed and not acknowledged may have been executed.
+	errHanded   = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node, of which it is not known whether the message came there"}
 	errStranded = &Error{Kind: errkind.Unavailable, Text: "the object's move did not end in time, and it is at no node; see the node's stuck objects"}
 	errTooFar   = &Error{Kind: errkind.Unavailable, Text: "the message was carried after the object too often"}
 )
@@ -336,6 +338,9 @@ func (v *mover) acknowledged(claim *mailbox.Claim[message], seq uint64) bool {
 // left is told that the target owns the object: what is at this node is over (RL-17). The
 // originals of what travelled in the payload go.
 func (v *mover) left(claim *mailbox.Claim[message], now ActorRef, version uint64) {
+	if v.phase < moverRelaying { // it was committed although its relay-ready was not accepted in time
+		v.relay(claim, v.cell.node.linkOf(v.to))
+	}
 	if v.phase != moverRelaying {
 		return
 	}
@@ -370,7 +375,7 @@ func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
 	v.out.Acked(v.last, func(h handed) {
 		claim.Release(h.kept)
 		h.record.Free()
-		h.sender.refuse(v.cell.node, err)
+		h.sender.refuse(v.cell.node, errHanded)
 		h.sender.giveBack()
 	})
 	v.cell.become(claim, &refusal{node: v.cell.node, err: err})

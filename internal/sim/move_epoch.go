@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -271,13 +272,17 @@ func (h *host) confirm(a *actor, by *machine, done func(*failure)) {
 
 // deleteUnknown removes the rows that name this process and of which it has no object.
 func (h *host) deleteUnknown(round int) {
-	for _, id := range append(append([]string(nil), h.w.moves.ids...), h.w.moves.rooms...) {
+	left, all := len(h.w.moves.ids)+len(h.w.moves.rooms), true
+	read := func(ok bool) {
+		all = all && ok
+		if left--; left == 0 && !all && round == h.round {
+			h.after(settleWait, func() { h.deleteUnknown(round) })
+		}
+	}
+	for _, id := range slices.Concat(h.w.moves.ids, h.w.moves.rooms) {
 		h.read(nil, id, storeCallMax, func(row store.Authority, found bool, err error) {
-			switch {
-			case round != h.round, h.actors[id] != nil, h.rooms[id] != nil:
-			case err != nil:
-				h.after(settleWait, func() { h.deleteUnknown(round) })
-			case found && row.State == store.Ready && h.owns(&row):
+			read(err == nil)
+			if err == nil && found && row.State == store.Ready && h.owns(&row) && h.actors[id] == nil && h.rooms[id] == nil && round == h.round {
 				h.w.Cover.Mark("an unknown row was removed")
 				h.deleteOrphan(&row, func(bool, *failure) {})
 			}

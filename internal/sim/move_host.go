@@ -78,6 +78,7 @@ var (
 	errQueueFull = &failure{errkind.CapacityExceeded, "the queue is full", false}
 	errMoving    = &failure{errkind.Unavailable, "the object is moving", true}
 	errMoved     = &failure{errkind.Unavailable, "the object has moved", true}
+	errHanded    = &failure{errkind.Unavailable, "the object has moved, perhaps with the message", false}
 	errStranded  = &failure{errkind.Unavailable, "the object is at no node", false}
 	errStuck     = &failure{errkind.Unavailable, "the object is sealed", false}
 	errTooFar    = &failure{errkind.Unavailable, "the message was carried too often", false}

@@ -122,6 +122,7 @@ func (q *incoming) drop(f *failure) {
 		case !it.l.asks && it.l.session == nil && l != nil && it.l.hops < relay.HopsMax:
 			h.w.Cover.Mark("an original went on to the owner that stayed")
 			a.done(it.l)
+			it.l.op.accepted = false // it is on its way again
 			on := *it.l
 			h.tell(l, func(to *host) {
 				m := &letter{op: on.op, link: l, hops: on.hops + 1, deadline: on.deadline, path: on.path}

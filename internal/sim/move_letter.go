@@ -94,8 +94,11 @@ func (h *host) dispatch(o *op, second bool, handed func()) {
 			return
 		}
 	}
-	asked := h.clock()
-	h.read(nil, o.id, storeCallMax, func(row store.Authority, found bool, err error) {
+	asked, limit := h.clock(), storeCallMax
+	if o.asks {
+		limit = max(min(limit, o.deadline.Sub(asked)), 1)
+	}
+	h.read(nil, o.id, limit, func(row store.Authority, found bool, err error) {
 		defer handed()
 		f := errNoWay
 		switch {

@@ -213,10 +213,13 @@ func (v *mover) progress(l *link, p progress) {
 
 // left is told that the target owns the Actor.
 func (v *mover) left(now ref) {
+	h := v.a.h
+	if v.phase < moverRelaying { // it was committed although its relay-ready was not accepted in time
+		v.relay(h.linkOf(v.o.to))
+	}
 	if v.phase != moverRelaying {
 		return
 	}
-	h := v.a.h
 	v.phase = moverFollowing
 	v.follow = relay.NewFollow(now.gen, now.owner, h.clock(), h.w.moves.follow)
 	for _, it := range v.saved {
@@ -236,7 +239,7 @@ func (v *mover) end(f *failure) {
 		v.a.refuse(it, f)
 	}
 	v.saved, v.held = nil, nil
-	v.out.Acked(v.last, func(m handed) { v.a.refuse(item{l: m.l}, f) })
+	v.out.Acked(v.last, func(m handed) { v.a.refuse(item{l: m.l}, errHanded) })
 	v.a.cur = refusal{f}
 	v.a.vacate()
 }

@@ -408,7 +408,7 @@ func (m *sealing) event(kind session.RouteEventKind) session.RouteEvent {
 }
 
 // sealBinding has the Session's owner hold back what its client sends to the Actor.
-func (h *host) sealBinding(a *actor, b binding, id store.RelocationID, done func(bound bool, f *failure)) {
+func (h *host) sealBinding(a *actor, b binding, id store.RelocationID, until clock.Mono, done func(bound bool, f *failure)) {
 	if !b.stands(h) {
 		done(false, nil)
 		return
@@ -429,7 +429,7 @@ func (h *host) sealBinding(a *actor, b binding, id store.RelocationID, done func
 		h.seal(m, ended)
 		return
 	}
-	corr := h.await(l, clock.Never, func(r reply) { ended(r.fail) })
+	corr := h.await(l, until, func(r reply) { ended(r.fail) })
 	h.tell(l, func(to *host) {
 		m.key.link = l
 		to.seal(m, func(f *failure) { to.answer(l, corr, reply{fail: f}) })

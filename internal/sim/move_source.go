@@ -324,7 +324,7 @@ func (o *leaving) sealSession() {
 		}
 		o.bound = a.binding
 		at := h.clock()
-		h.sealBinding(a, o.bound, o.id, func(bound bool, f *failure) {
+		h.sealBinding(a, o.bound, o.id, o.limit(), func(bound bool, f *failure) {
 			e := relay.SourceEvent{Is: relay.SourceSessionSealed, Bound: bound, SealedAt: at}
 			if f != nil {
 				e.Failure = f.relay()
