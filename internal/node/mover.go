@@ -16,6 +16,8 @@ var (
 	errMoveGone = &Error{Kind: errkind.Unavailable, Text: "this move was given up here"}
 	errMoving   = &Error{Kind: errkind.Unavailable, Text: "the object is moving to another node", stale: true}
 	errMoved    = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node", stale: true}
+	// errHanded is not stale: what was relayed and not acknowledged may have been executed.
+	errHanded   = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node, of which it is not known whether the message came there"}
 	errStranded = &Error{Kind: errkind.Unavailable, Text: "the object's move did not end in time, and it is at no node; see the node's stuck objects"}
 	errTooFar   = &Error{Kind: errkind.Unavailable, Text: "the message was carried after the object too often"}
 )
@@ -379,7 +381,7 @@ func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
 	v.out.Acked(v.last, func(h handed) {
 		claim.Release(h.kept)
 		h.record.Free()
-		h.sender.refuse(v.cell.node, err)
+		h.sender.refuse(v.cell.node, errHanded)
 		h.sender.giveBack()
 	})
 	v.cell.become(claim, &refusal{node: v.cell.node, err: err})
