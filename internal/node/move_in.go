@@ -7,6 +7,7 @@ import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/relay"
@@ -73,6 +74,7 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 // prepare registers the temporary queue of a new attempt.
 func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
 	n := l.node
+	failpoint.Hit("R02.before")
 	i := &moveIn{
 		node: n, id: moveID{fence.Relocation, fence.Attempt}, from: l.process(), fence: fence, progress: relay.ProgressAssembling,
 		arrived: make(chan struct{}, 1), over: make(chan struct{}),
@@ -90,6 +92,7 @@ func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
 		}
 		return i.cell, true
 	})
+	failpoint.Hit("R02.after")
 	return i
 }
 
@@ -124,6 +127,7 @@ func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
 
 // restore takes the request of a source to take its Actor over.
 func (l *linkConn) restore(r *wire.Restore) {
+	failpoint.Hit("R05.T.before")
 	ref, deadline, now := refFromWire(&r.Ref), deadlineAfter(r.DeadlineMS), clock.Now()
 	want := relay.Restore{
 		Move: store.MoveRef{
@@ -152,6 +156,7 @@ func (l *linkConn) restore(r *wire.Restore) {
 		i.mu.Unlock()
 		i.tell(relay.TargetEvent{Is: relay.TargetRestoring, Restore: want, Deadline: deadline, MayAct: true})
 		i.answer(l)
+		failpoint.Hit("R05.T.after")
 	})
 }
 

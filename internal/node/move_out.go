@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
@@ -39,11 +40,13 @@ func (o *moveOut) actorLeft(a *wire.ActorLeft) {
 		return
 	}
 	o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
+	failpoint.Hit("R13.S.before")
 	spot := o.from
 	if spot == nil {
 		spot = o.node.entry
 	}
 	o.node.leftSpot(spot, refFromWire(&a.Ref))
+	failpoint.Hit("R13.S.after")
 }
 
 // linked is told of a new link to the target.
@@ -109,6 +112,7 @@ func (o *moveOut) readAgain() {
 // moved begins to follow.
 func (o *moveOut) moved(row *store.Authority) {
 	n := o.node
+	failpoint.Hit("R14.S.before")
 	ref := refOf(row)
 	if ref.RID != o.to.rid || ref.Lifecycle != o.to.lifecycle { // the target's word alone: as its commit makes it
 		ref = o.cell.ref
@@ -124,6 +128,7 @@ func (o *moveOut) moved(row *store.Authority) {
 	n.routes.drop(ref.ID)
 	n.counters.movedOut.Add(1)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
+	failpoint.Hit("R14.S.after")
 }
 
 // strand leaves the Actor sealed, with its messages refused, until somebody frees it
@@ -170,6 +175,8 @@ func (o *moveOut) received(l *linkConn, chunks uint32) {
 	switch {
 	case t == nil:
 	case begins:
+		failpoint.Hit("R05.after")
+		failpoint.Hit("R06.before")
 		ok = o.node.streams.send(l, t, chunks)
 	default:
 		ok = o.node.streams.acked(l, t, chunks)

@@ -8,6 +8,7 @@ import (
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
@@ -125,6 +126,7 @@ func (i *moveIn) wait(until clock.Mono, assembling bool) relay.TargetEvent {
 			if i.broken != nil {
 				return relay.TargetEvent{Is: relay.TargetBroken, Failure: &relay.Failure{Kind: errkind.DataLost, Text: i.broken.Error()}}
 			}
+			failpoint.Hit("R06.after")
 			return relay.TargetEvent{Is: relay.TargetAssembled, MayAct: i.node.mayAct(clock.Now())}
 		case <-ctx.Done():
 			if i.node.life.Err() != nil {
@@ -150,17 +152,22 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		i.answerAsk(e)
 	case relay.TargetAssemble: // see wait
 	case relay.TargetStage:
-		return i.stage(e)
+		failpoint.Hit("R07.before")
+		happened = i.stage(e)
+		failpoint.Hit("R07.after")
 	case relay.TargetReady:
-		if to := i.waiting(&i.restores); to.link != nil {
+		if to := i.waiting(&i.restores); to.link != nil && !failpoint.Hit("R08.before") {
 			to.link.sendReply(to.corr, 0, nil)
 		}
+		failpoint.Hit("R08.after")
 	case relay.TargetRefuse:
 		i.refuse(e)
 	case relay.TargetCommit:
 		i.takeRow()
 		happened.Is = relay.TargetCommitted
+		failpoint.Hit("R11.before")
 		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.CommitMove(ctx, e.Commit) })
+		failpoint.Hit("R11.after")
 	case relay.TargetGiveUp:
 		happened.Is = relay.TargetGaveUp
 		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, e.GiveUp) })
@@ -168,9 +175,12 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		return i.confirm(&e.Row)
 	case relay.TargetMerge:
 		happened.Is = relay.TargetMerged
+		failpoint.Hit("R12.before")
 		i.merge()
+		failpoint.Hit("R12.after")
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
+		failpoint.Hit("R13.before")
 		if err := n.joinedSpot(ctx, i.spotHere(), i.cell.ref); err != nil {
 			happened.Failure = failureOfMove(err)
 		}
@@ -181,6 +191,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		if err := n.complete(ctx, i.cell, done); err != nil {
 			happened.Failure = failureOfMove(err)
 		}
+		failpoint.Hit("R13.after")
 	case relay.TargetEnd: // see run
 	}
 	return happened
@@ -274,6 +285,7 @@ func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 		return decided
 	}
 	i.spot, i.entered = spot, true
+	failpoint.Hit("R01.T.before")
 	ctx, cancel := untilTime(n.life, e.Deadline)
 	defer cancel()
 	actor := refOf(&e.Row)
@@ -284,6 +296,7 @@ func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 	default:
 		decided.Reject, decided.Reply = a.Reject, relay.Reply{Present: a.Reply != nil, Payload: a.Reply}
 	}
+	failpoint.Hit("R01.T.after")
 	decided.MayAct = n.mayAct(clock.Now())
 	return decided
 }
@@ -427,7 +440,9 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	switch e.Outcome {
 	case relay.TargetOpened:
 		n.counters.movedIn.Add(1)
+		failpoint.Hit("R14.before")
 		i.cell.box.Seal(&merging{from: i.queue})
+		failpoint.Hit("R14.after")
 		n.counters.targetResume.add(clock.Now().Sub(i.mine))
 		if i.clientGone {
 			n.disconnected(i.spotHere(), i.cell.ref)
