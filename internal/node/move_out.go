@@ -67,9 +67,11 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 	o.leavePermit()
 	switch e.Outcome {
 	case relay.SourceMoved:
+		o.join.leave() // before what is refused here can end it, which would open the Actor
 		o.moved(&e.Row)
 		return JoinOutcome{}, true
 	case relay.SourceLost:
+		o.join.leave()
 		o.strand(e.Failure)
 		return JoinOutcome{}, true
 	}

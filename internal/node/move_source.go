@@ -88,7 +88,6 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	end := o.run()
 	outcome, moved := o.end(&end)
 	if moved {
-		j.leave()
 		return
 	}
 	n.moves.out.Delete(o.id.key())
