@@ -128,6 +128,7 @@ func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from pr
 			return lost(err)
 		}
 	}
+	s.clientGone = m.ClientGone
 	if m.HasBinding {
 		var unreachable *Error
 		switch s.binding, unreachable = n.adopt(&m.Binding); {

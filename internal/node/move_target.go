@@ -384,7 +384,10 @@ func (i *moveIn) merge() {
 			cell.spot.Store(i.spot)
 			i.entered = false // the Actor is a member
 		}
-		cell.bind(i.binding)
+		if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
+			cell.bind(binding{})
+			i.clientGone = true
+		}
 		cell.tenure.Store(owned)
 	}) // only a node that stops refuses
 	i.takePlace()

@@ -122,6 +122,8 @@ func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 		n.drained(*bound, v.id.relocation, c.ref)
 		owner := bound.key.owner(n)
 		m.HasBinding, m.Binding = true, wire.MovedBinding{Owner: owner.wire(), Session: bound.key.session, BindingGen: bound.key.gen}
+	} else { // the end of a binding that is over waits behind the seal, where it will be refused
+		m.ClientGone = c.binding.key.gen != 0
 	}
 	if c.typ.Policy == PreserveState {
 		err := guard(n, "object", c.ref.ID, func() (e error) {
