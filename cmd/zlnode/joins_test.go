@@ -50,9 +50,9 @@ func TestAVerdictAboutHops(t *testing.T) {
 		{name: "a visit that failed", change: func(e *evidence) { e.outcomes[0].visited = gone }, errors: 1},
 		{name: "an arena that cannot send", change: func(e *evidence) { e.outcomes[0].unsent = "unavailable" }, errors: 1},
 
-		{name: "the node killed that the player was on its way to", change: func(e *evidence) {
+		{name: "a node killed that the player was on its way to, or had just left", change: func(e *evidence) {
 			e.nodes[2].fate = fateKilled
-			e.outcomes[0].cause, e.outcomes[0].toward = gone, "objects-2"
+			e.outcomes[0].cause, e.outcomes[0].needs = gone, []string{"objects-1", "objects-2"}
 		}, ok: true, unavailable: 1},
 		{name: "a message lost with a node that the player had been at", change: func(e *evidence) {
 			e.nodes[2].fate = fateKilled

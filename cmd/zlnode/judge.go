@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -13,12 +14,13 @@ type outcome struct {
 	nodes     tally  // of messages of nodes
 	overtaken uint64 // of those, that were allowed to come out of order
 	wrong     error  // what no single message accounts for, or nil
-	player    string // the node of its Actor, as it was last told; "": it never logged in
-	toward    string // the node that its Actor was on its way to; "": none
 	crossed   bool   // its Actor has changed its node
 	room      string // that its Actor is in; "": none
 	arena     string // the node of the arena
-	cause     error  // what took its Actor or the gateway away, or nil
+	// cause is what took its Actor or the gateway away, or nil; needs are the nodes that it
+	// needed then besides the gateway, and none if it had not logged in.
+	cause     error
+	needs     []string
 	arenaLost bool   // its Actor found the arena's node dead
 	unsent    string // why the arena could not send to its Actor; "": it could
 	visited   error  // what its visitor met
@@ -90,7 +92,7 @@ func judge(e evidence) verdict {
 		}
 		sum.add(o.nodes)
 		switch {
-		case o.cause != nil && (v.gatewayDead || dead[o.player] || dead[o.toward] || o.player == "" && len(dead) > 0):
+		case o.cause != nil && (v.gatewayDead || slices.ContainsFunc(o.needs, func(rid string) bool { return dead[rid] }) || len(o.needs) == 0 && len(dead) > 0):
 			v.Unavailable++
 			continue
 		case o.cause != nil:

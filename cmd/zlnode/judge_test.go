@@ -10,8 +10,8 @@ import (
 func evidenceOf(change func(e *evidence)) evidence {
 	e := evidence{
 		outcomes: []outcome{
-			{player: "objects-1", arena: "objects-1"},
-			{player: "objects-2", arena: "objects-1"},
+			{needs: []string{"objects-1"}, arena: "objects-1"},
+			{needs: []string{"objects-2"}, arena: "objects-1"},
 		},
 		nodes: []nodeEnd{
 			{"gateway", roleGateway, fateStopped, "stopped"},
