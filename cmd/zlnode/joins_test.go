@@ -70,6 +70,13 @@ func TestAVerdictAboutHops(t *testing.T) {
 			e.nodes[2].fate = fateKilled
 			e.outcomes[0].nodes.Lost = 1
 		}},
+		{name: "a node that does not stop in order, and the other one killed", change: func(e *evidence) {
+			e.nodes[1].fate, e.nodes[2].fate = fateDisorder, fateKilled
+		}, ok: true},
+		{name: "a node that does not stop in order", change: func(e *evidence) { e.nodes[1].fate = fateDisorder }, errors: 1},
+		{name: "a node that does not stop in order, and the gateway killed", change: func(e *evidence) {
+			e.nodes[0].fate, e.nodes[1].fate = fateKilled, fateDisorder
+		}, errors: 1},
 		{name: "few moves and wrong members, and a node killed", change: func(e *evidence) {
 			e.nodes[2].fate = fateKilled
 			e.joins.crossed, e.joins.astray = 0, errors.New("room-1")
