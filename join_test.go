@@ -309,6 +309,44 @@ func TestASpotsHandlerHasItsMembersJoin(t *testing.T) {
 	})
 }
 
+// keptState is an adapter that nobody is to call.
+type keptState struct{ t *testing.T }
+
+func (s keptState) Capture(*counter) ([]byte, error) {
+	s.t.Error("Capture was called")
+	return []byte{}, nil
+}
+
+func (s keptState) Restore(*counter, []byte) error {
+	s.t.Error("Restore was called")
+	return nil
+}
+
+// req: JN-11, PO-07
+func TestNoAdapterIsCalledForAJoinWithinTheNode(t *testing.T) {
+	onEachStore(t, func(t *testing.T, world *world) {
+		w := newJoinWorld(world)
+		app := w.app()
+		keeper := zlnode.DefineActor(app, "keeper", func(*zlnode.ActorContext) (*counter, error) { return &counter{}, nil },
+			zlnode.PreserveStateWith(keptState{t}))
+		zlnode.OnRequest(keeper, "join", func(c *zlnode.ActorCall, a *counter, spot string) (int, error) {
+			a.total++
+			return a.total, c.JoinSpot(spot, nil).Defer()
+		})
+		n := w.server("a", app)
+		if _, err := n.CreateActor(w.ctx, zlnode.CreateActor{ID: "ada", Type: "keeper"}); err != nil {
+			t.Fatal(err)
+		}
+		for i, typ := range []string{"wide", "apart"} {
+			w.spot(n, typ, typ)
+			if total, err := zlnode.Request[int](w.ctx, n.Actor("ada"), "join", typ); err != nil || total != i+1 {
+				t.Fatal(total, err)
+			}
+			w.await("it has joined", func() bool { return len(w.notes.of("did joined")) == i+1 })
+		}
+	})
+}
+
 // One call, however often it is copied and used, is one Join.
 // req: JN-03
 func TestACopyOfAJoinCallIsTheSameCall(t *testing.T) {

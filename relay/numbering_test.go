@@ -10,8 +10,6 @@ import (
 
 // One sender and one receiver over links that are lost at any point, with acknowledgements
 // that are lost too: all comes once, in order, and the cutover behind what was before it.
-//
-// req: RL-08
 func TestRelayedRecordsComeOnceInOrderOverLinksThatAreLost(t *testing.T) {
 	for seed := range int64(300) {
 		r := rand.New(rand.NewSource(seed))

@@ -22,7 +22,7 @@ import (
 //	committed [own=n] | given-up | doubt | row [err=e] [the row]
 //	confirmed [fail=kind] [the row] | stopping | tick
 //
-// req: JN-09 RL-15 RL-18
+// req: JN-09 PO-02 RL-15 RL-18
 func TestSourceScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/source", func(t *testing.T, path string) {
 		var now clock.Mono

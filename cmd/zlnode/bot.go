@@ -35,6 +35,7 @@ type bot struct {
 	number int // from 1
 	login  loginRequest
 	meter  *meter
+	settle time.Duration // how long it waits for what is outstanding
 
 	client  *client.Client // nil until it is connected
 	place   loginReply     // where its Actors live, once it is logged in
@@ -57,7 +58,7 @@ func newBot(n int, m *meter, hop time.Duration) *bot {
 		travel: traveller{every: hop, chance: rand.New(rand.NewPCG(uint64(n), 0))},
 		number: n,
 		login:  loginRequest{Player: fmt.Sprintf("player-%d", n), Arena: fmt.Sprintf("arena-%d", (n-1)/playersPerArena+1)},
-		meter:  m,
+		meter:  m, settle: settleTime,
 		ledger: newLedger(), settled: make(chan struct{}), gone: make(chan struct{}),
 	}
 }
@@ -316,7 +317,7 @@ func (b *bot) finish() outcome {
 	b.stopped = true
 	b.checkSettled()
 	b.mu.Unlock()
-	timer := time.NewTimer(settleTime)
+	timer := time.NewTimer(b.settle)
 	defer timer.Stop()
 	select {
 	case <-b.settled:
@@ -342,7 +343,7 @@ func (b *bot) finish() outcome {
 // total asks the Actor for its totals. Messages of nodes have other ways to it than this
 // request has, so it is asked again while some are under way.
 func (b *bot) total() (t totals, ok bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), b.settle)
 	defer cancel()
 	again := time.NewTicker(settleLook)
 	defer again.Stop()

@@ -26,7 +26,7 @@ func startWorld(t *testing.T, move moveHandler) string {
 	node, err := zlnode.Start(within(t), zlnode.Config{
 		Role: zlnode.RoleServer, Listen: "127.0.0.1:0", MeshKey: make([]byte, meshKeyBytes), StoreURL: redis.URL(),
 		Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: sessionType}},
-	}, (&world{move: move}).app())
+	}, (&world{move: move, mover: playerMover{}}).app())
 	if err != nil {
 		t.Fatal(err)
 	}

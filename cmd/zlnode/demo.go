@@ -84,7 +84,7 @@ small keys stay.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVar(&o.join, "join", false, "have the players hop between rooms of both nodes; then --bots is 200 and --for 60s if not set")
+	f.BoolVar(&o.join, "join", false, "have the players hop between rooms of both nodes; then --bots is 200, --for 60s and --tick 200ms if not set")
 	f.DurationVar(&o.hop, "hop", time.Second, "time between two hops of a player with --join, a `duration`; each is half to one and a half of it")
 	f.IntVar(&o.bots, "bots", 50, "`number` of clients")
 	f.DurationVar(&o.duration, "for", 10*time.Second, "how long the bots play, a `duration`")
@@ -106,6 +106,9 @@ func (o *demoOptions) choose(set func(flag string) bool) {
 	}
 	if !set("for") {
 		o.duration = time.Minute
+	}
+	if !set("tick") {
+		o.tick = 200 * time.Millisecond
 	}
 }
 

@@ -29,6 +29,10 @@ var builtTests = map[string]func(t *testing.T, exe string){
 	"the demo survives the death of an object node":     survivesAnObjectNode,
 	"the demo survives an object node that stops":       survivesAStop,
 	"the demo tells that the gateway is dead":           tellsThatTheGatewayIsDead,
+	"hopping players are verified on their own store":   verifiesHops,
+	"hopping players are verified on a redis-server":    verifiesHopsOnRedis,
+	"hopping players survive the death of a node":       hopsSurviveAnObjectNode,
+	"players that do not hop are no result":             refusesARunWithoutHops,
 	"the demo names a store that does not answer":       namesADeadStore,
 	"the demo ends early at Ctrl-C with its result":     endsEarlyWithItsResult,
 	"the demo writes lines where there is no terminal":  writesLines,
@@ -186,11 +190,59 @@ func verifies(t *testing.T, p *program) {
 	}
 }
 
+func verifiesHops(t *testing.T, exe string) {
+	hops(t, start(t, exe, "demo", "--join", "--for", "3s", "--bots", "10", "--hop", "200ms", "--json"))
+}
+
+func verifiesHopsOnRedis(t *testing.T, exe string) {
+	hops(t, start(t, exe, "demo", "--join", "--for", "3s", "--bots", "10", "--hop", "200ms", "--json", "--store", redisURL(t)))
+}
+
+func hops(t *testing.T, p *program) {
+	v := p.verdict()
+	j := v.Joins
+	if j == nil || v.Unavailable != 0 || v.Requests == 0 || len(j.Failed) > 0 || j.Rejected > 0 {
+		t.Fatalf("%+v, %+v", v, j)
+	}
+	if len(j.Nodes) != objectNodes || j.Nodes[0].MovedIn+j.Nodes[1].MovedIn != j.CrossNode || j.Nodes[0].MovedOut == 0 {
+		t.Errorf("%d hops to another node; the nodes say %+v", j.CrossNode, j.Nodes)
+	}
+	for name, s := range map[string]span{
+		"stop": j.Nodes[0].SourceStop, "resume": j.Nodes[1].TargetResume, "sealed": j.Sealed, "took": j.Took, "seen": j.Seen,
+	} {
+		if s.P50US <= 0 || s.P99US < s.P50US || s.MaxUS < s.P99US {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if j.Took.MaxUS < j.Sealed.MaxUS || j.Seen.MaxUS < j.Took.MaxUS {
+		t.Errorf("sealed %+v is a part of took %+v, and that of seen %+v", j.Sealed, j.Took, j.Seen)
+	}
+}
+
+// No hop is due before the end but the first of each, which may stay at its node.
+func refusesARunWithoutHops(t *testing.T, exe string) {
+	p := start(t, exe, "demo", "--join", "--for", "500ms", "--bots", "20", "--hop", "1h", "--json")
+	var v verdict
+	if status := p.decode(&v); status != 1 || v.OK || v.Errors != 1 || v.Joins.CrossNode >= 20 {
+		t.Errorf("status %d, %+v, %+v", status, v, v.Joins)
+	}
+	if said := strings.Join(p.said, "\n"); !strings.Contains(said, "players have changed their node, and there are 20 bots") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+func hopsSurviveAnObjectNode(t *testing.T, exe string) {
+	p := endWhilePlaying(t, exe, "objects-1", "3s", syscall.SIGKILL, "--join", "--hop", "200ms")
+	if v := p.verdict(); v.Unavailable == 0 || v.Joins == nil || v.Joins.CrossNode == 0 {
+		t.Errorf("%+v, %+v", v, v.Joins)
+	}
+}
+
 // endWhilePlaying starts a demo and sends one of its nodes a signal when messages
 // flow.
-func endWhilePlaying(t *testing.T, exe, node, duration string, sig syscall.Signal) *program {
+func endWhilePlaying(t *testing.T, exe, node, duration string, sig syscall.Signal, more ...string) *program {
 	t.Helper()
-	p := start(t, exe, "demo", "--for", duration, "--bots", "20", "--json", "--verbose")
+	p := start(t, exe, append([]string{"demo", "--for", duration, "--bots", "20", "--json", "--verbose"}, more...)...)
 	pid, err := strconv.Atoi(p.awaitLine(`^node ` + node + ` .* pid (\d+) .*up$`)[1])
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func TestHelpTellsWhatThereIs(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	_, out, _ = runHere("demo", "--help")
-	for _, flag := range []string{"--bots", "--for", "--tick", "--moves", "--store", "--json", "--verbose"} {
+	for _, flag := range []string{"--bots", "--for", "--tick", "--moves", "--store", "--json", "--verbose", "--join", "--hop"} {
 		if !strings.Contains(out, flag) {
 			t.Errorf("the help of demo does not tell of %s:\n%s", flag, out)
 		}
@@ -61,6 +61,7 @@ func TestWrongCommandLinesAreRefusedWithTheReason(t *testing.T) {
 		"demo --tick 1us":  "--tick 1µs is not in 1ms to 10s",
 		"demo --for 48h":   "--for 48h0m0s is not in 100ms to 24h0m0s",
 		"demo --moves -1":  "--moves -1 is not in 0 to 100",
+		"demo --hop 1ms":   "--hop 1ms is not in 10ms to 1h0m0s",
 		"demo-node":        "demo-node is started by `zlnode demo`",
 
 		"bench create --race --nodes 0":    "--nodes 0 is not in 1 to 32",

@@ -16,6 +16,12 @@ func TestPacketsComeOutAsTheyWentIn(t *testing.T) {
 	if n, player, err := parseReport(appendReport(nil, 7, "player-1")); n != 7 || string(player) != "player-1" || err != nil {
 		t.Errorf("report %d, %q, %v", n, player, err)
 	}
+	for _, to := range []string{"room-1", ""} {
+		op, room, err := parseHop(appendHop(nil, 3, to))
+		if n, _ := parseOp(op); n != 3 || string(room) != to || err != nil {
+			t.Errorf("hop %d to %q, %v", n, room, err)
+		}
+	}
 }
 
 func TestPacketsOfAnotherSizeAreRefused(t *testing.T) {
@@ -32,6 +38,9 @@ func TestPacketsOfAnotherSizeAreRefused(t *testing.T) {
 		}
 		if _, _, err := parseReport(b); (err == nil) != (size > opSize) {
 			t.Errorf("report of %d bytes: %v", size, err)
+		}
+		if _, _, err := parseHop(b); (err == nil) != (size >= opSize) {
+			t.Errorf("hop of %d bytes: %v", size, err)
 		}
 	}
 }

@@ -284,6 +284,45 @@ func TestAnArenaOnADeadNodeIsNotCompared(t *testing.T) {
 	}
 }
 
+func TestMessagesOfNodesMustComeOnceAndMayOvertakeOnAMove(t *testing.T) {
+	well := func(change func(t *totals, v *visited)) (totals, visited) {
+		t := totals{
+			Reports: 5, Arena: received{Reports: seen{Highest: 5}, Cheers: 4},
+			Cheers: seen{Highest: 4}, Visits: seen{Highest: 7}, Crossed: 1,
+		}
+		v := visited{sent: 7}
+		change(&t, &v)
+		return t, v
+	}
+	for _, c := range []struct {
+		name      string
+		change    func(t *totals, v *visited)
+		want      tally
+		overtaken uint64
+	}{
+		{name: "all well", change: func(*totals, *visited) {}},
+		{name: "a report lost", change: func(t *totals, _ *visited) { t.Arena.Reports.Missing = 1 }, want: tally{Lost: 1}},
+		{name: "a report doubled", change: func(t *totals, _ *visited) { t.Arena.Reports.Duplicated = 1 }, want: tally{Duplicated: 1}},
+		{name: "a cheer lost", change: func(t *totals, _ *visited) { t.Arena.Cheers++ }, want: tally{Lost: 1}},
+		{name: "a cheer doubled", change: func(t *totals, _ *visited) { t.Cheers.Duplicated = 2 }, want: tally{Duplicated: 2}},
+		{name: "a visit lost", change: func(_ *totals, v *visited) { v.sent++ }, want: tally{Lost: 1}},
+		{name: "a visit doubled", change: func(t *totals, _ *visited) { t.Visits.Duplicated = 1 }, want: tally{Duplicated: 1}},
+		{name: "a failed visit that did not come", change: func(_ *totals, v *visited) { v.sent, v.unsure = 8, 1 }},
+		{name: "a failed visit that came", change: func(t *totals, v *visited) { t.Visits.Highest, v.sent, v.unsure = 8, 8, 1 }},
+		{name: "of two lost ones one failed", change: func(_ *totals, v *visited) { v.sent, v.unsure = 9, 1 }, want: tally{Lost: 1}},
+		{name: "one overtaken on a move", change: func(t *totals, _ *visited) { t.Cheers.Reordered = 1 }, overtaken: 1},
+		{name: "one overtaken without a move", change: func(t *totals, _ *visited) { t.Cheers.Reordered, t.Crossed = 1, 0 }, want: tally{Reordered: 1}},
+		{name: "the arena is gone", change: func(t *totals, _ *visited) { t.ArenaLost, t.Arena = true, received{} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			total, v := well(c.change)
+			if got, overtaken := total.ofNodes(v); got != c.want || overtaken != c.overtaken {
+				t.Errorf("%+v and %d overtaken, want %+v and %d", got, overtaken, c.want, c.overtaken)
+			}
+		})
+	}
+}
+
 func TestALedgerTellsWhenAnAnsweredOpWasSent(t *testing.T) {
 	l := newLedger()
 	at := time.Unix(7, 0)

@@ -21,12 +21,13 @@ const (
 
 // world is what one process knows of the sample world besides its objects.
 type world struct {
-	move func(*zlnode.ActorCall, *player, []byte) error
+	move  func(*zlnode.ActorCall, *player, []byte) error
+	mover zlnode.StateAdapter[player]
 	// open are the rooms that players may hop to; only the gateway knows them.
 	open atomic.Pointer[[]roomPlace]
 }
 
-func newWorld() *world { return &world{move: onMove} }
+func newWorld() *world { return &world{move: onMove, mover: playerMover{}} }
 
 func (w *world) rooms() []roomPlace {
 	if open := w.open.Load(); open != nil {
@@ -40,7 +41,7 @@ func (w *world) rooms() []roomPlace {
 func (w *world) app() *zlnode.App {
 	app := zlnode.NewApp()
 
-	players := zlnode.DefineActor(app, playerType, newPlayer, zlnode.PreserveStateWith(playerMover{}))
+	players := zlnode.DefineActor(app, playerType, newPlayer, zlnode.PreserveStateWith(w.mover))
 	zlnode.OnRequestRaw(players, packetAct, onAct)
 	zlnode.OnSendRaw(players, packetMove, w.move)
 	zlnode.OnSendRaw(players, packetHop, onHop)

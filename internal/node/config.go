@@ -83,8 +83,9 @@ type Config struct {
 	// TimerClock, if set, is the timers' clock: for tests.
 	TimerClock timer.Clock
 
-	// OnTurn, if set, is told of each turn of an Actor or Spot that has ended: for tests.
-	OnTurn func(TurnInfo)
+	// Observe, if set, is told what happens to Actors and Spots, where it happens and before
+	// anything follows from it: for tests.
+	Observe func(*Event)
 
 	// OnJoin, if set, is told of each Join whose barrier stands, on the Join's own task, and
 	// decides it then or later in place of the node: for tests.

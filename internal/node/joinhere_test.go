@@ -240,6 +240,20 @@ func TestAJoinIsNotBegunInTheStoreBehindItsDeadline(t *testing.T) {
 	}
 }
 
+func TestAJoinCommitsBeforeItsDeadlineAndUndecided(t *testing.T) {
+	w := newLocal(t)
+	a := w.actor("ada")
+	late, cancelled, now := newPendingJoin(Join{}, a), newPendingJoin(Join{Timeout: time.Hour}, a), newPendingJoin(Join{Timeout: time.Hour}, a)
+	cancelled.cancel(errStopping)
+	if late.commits() || cancelled.commits() || !now.commits() {
+		t.Error("one commits that is over, or one that is not does not")
+	}
+	now.cancel(errStopping)
+	if late.Outcome().Err.Kind != errkind.DeadlineExceeded || cancelled.Outcome().Err.Kind != errkind.ShuttingDown || now.Outcome().Err != nil {
+		t.Errorf("they end with %+v, %+v, %+v", late.Outcome(), cancelled.Outcome(), now.Outcome())
+	}
+}
+
 // An Actor that ends while its Join runs is in no roster, and nobody is told of it.
 func TestAnActorThatEndsInItsJoinLeavesNoPlace(t *testing.T) {
 	w := newLocal(t)
@@ -384,8 +398,9 @@ func TestInALapseNobodyHearsOfAJoin(t *testing.T) {
 	w.node.entry.typ.OnLeaveActor = func(*Call, any, ActorRef) error { w.notes.add('E'); return nil }
 	w.answer = func(store.ChangeSpot) (store.Reason, error) { w.node.admitUntil.Store(0); return store.Applied, nil }
 	j := w.registered(a, Join{Spot: "room", Timeout: 50 * time.Millisecond})
-	until(t, "the deadline", func() bool { return clock.Now().Reached(j.Deadline) })
 	until(t, "it is a member", func() bool { return a.spot.Load() != nil })
+	late := max(clock.Now(), j.Deadline).Add(insistMin + settleWaitMax)
+	until(t, "it could be stuck", func() bool { return clock.Now().Reached(late) })
 	w.is("")
 	w.node.admitUntil.Store(int64(clock.Never))
 	await(t, "the completion", w.ended)

@@ -87,6 +87,26 @@ func TestASpotThatIsAnothersLeavesItsMembers(t *testing.T) {
 	}
 }
 
+// Members of a SpotWide Spot are not read one by one when rows were freed: the Spot's list
+// has them.
+func TestMembersThatTheirSpotListsAreNotFreed(t *testing.T) {
+	n := storedNode(t, &scripted{
+		held:    func(store.Holding) []string { return []string{"wide"} },
+		members: func(string, string) []string { return []string{"ada"} },
+		read: func(_ context.Context, id string) (store.Authority, bool, error) {
+			if id != "bob" {
+				t.Errorf("the row of %s was read", id)
+			}
+			return store.Authority{}, false, nil
+		},
+	})
+	ada, _ := n.memberOf(t, "ada", "wide", true)
+	bob, _ := n.memberOf(t, "bob", "wide", true)
+	if !n.dropFreed(1) || ada.gone.Load() || !bob.gone.Load() {
+		t.Errorf("ada is gone: %v, bob is: %v", ada.gone.Load(), bob.gone.Load())
+	}
+}
+
 // Rows of members of which this node has no object are removed, whether they name this
 // node themselves or through their Spot.
 func TestRowsOfUnknownMembersAreRemoved(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/relay"
@@ -34,6 +35,9 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 	}
 	if !n.mayAct(n.lately()) {
 		return nil, nil, errNotOwner
+	}
+	if _, gone := n.moves.gone.LoadBytes(fence.Relocation[:]); gone {
+		return nil, nil, errMoveGone.of(opMove, ref.ID)
 	}
 	var err *Error
 	n.moves.preparing.Update(ref.ID, func(have *moveIn, present bool) (*moveIn, bool) {
@@ -70,6 +74,7 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 // prepare registers the temporary queue of a new attempt.
 func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
 	n := l.node
+	failpoint.Hit("R02.before")
 	i := &moveIn{
 		node: n, id: moveID{fence.Relocation, fence.Attempt}, from: l.process(), fence: fence, progress: relay.ProgressAssembling,
 		arrived: make(chan struct{}, 1), over: make(chan struct{}),
@@ -87,6 +92,7 @@ func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
 		}
 		return i.cell, true
 	})
+	failpoint.Hit("R02.after")
 	return i
 }
 
@@ -121,6 +127,7 @@ func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
 
 // restore takes the request of a source to take its Actor over.
 func (l *linkConn) restore(r *wire.Restore) {
+	failpoint.Hit("R05.T.before")
 	ref, deadline, now := refFromWire(&r.Ref), deadlineAfter(r.DeadlineMS), clock.Now()
 	want := relay.Restore{
 		Move: store.MoveRef{
@@ -140,7 +147,7 @@ func (l *linkConn) restore(r *wire.Restore) {
 		if i.sent == 0 {
 			i.sent = now
 		}
-		i.restores, i.op, i.spotID, i.member = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot
+		i.restores, i.op, i.spotID, i.member, i.epoch = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot, want.Move.Epoch
 		if i.payload == nil && i.progress == relay.ProgressAssembling {
 			var err error
 			i.payload, err = chunker.NewIncoming(manifest, chunker.Limits{ChunkBytes: chunker.ChunkMax})
@@ -149,6 +156,7 @@ func (l *linkConn) restore(r *wire.Restore) {
 		i.mu.Unlock()
 		i.tell(relay.TargetEvent{Is: relay.TargetRestoring, Restore: want, Deadline: deadline, MayAct: true})
 		i.answer(l)
+		failpoint.Hit("R05.T.after")
 	})
 }
 
@@ -314,6 +322,17 @@ func (i *moveIn) answer(l *linkConn) {
 		if left := i.left.Load(); left != nil {
 			l.sendControl(left)
 		}
+	}
+}
+
+// aborted is told that the move is off or, if it has ended here, that the source relays
+// nothing more.
+func (i *moveIn) aborted() {
+	select {
+	case <-i.over:
+		i.node.moves.in.Delete(i.id.key())
+	default:
+		i.tell(relay.TargetEvent{Is: relay.TargetAborted})
 	}
 }
 

@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
@@ -39,11 +40,13 @@ func (o *moveOut) actorLeft(a *wire.ActorLeft) {
 		return
 	}
 	o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
+	failpoint.Hit("R13.S.before")
 	spot := o.from
 	if spot == nil {
 		spot = o.node.entry
 	}
 	o.node.leftSpot(spot, refFromWire(&a.Ref))
+	failpoint.Hit("R13.S.after")
 }
 
 // linked is told of a new link to the target.
@@ -111,6 +114,7 @@ func (o *moveOut) readAgain() {
 // moved begins to follow.
 func (o *moveOut) moved(row *store.Authority) {
 	n := o.node
+	failpoint.Hit("R14.S.before")
 	ref := refOf(row)
 	if ref.RID != o.to.rid || ref.Lifecycle != o.to.lifecycle { // the target's word alone: as its commit makes it
 		ref = o.cell.ref
@@ -126,6 +130,7 @@ func (o *moveOut) moved(row *store.Authority) {
 	n.routes.drop(ref.ID)
 	n.counters.movedOut.Add(1)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
+	failpoint.Hit("R14.S.after")
 }
 
 // strand leaves the Actor sealed, with its messages refused, until somebody frees it
@@ -148,6 +153,9 @@ func (o *moveOut) forget() {
 	n := o.node
 	n.moves.out.Delete(o.id.key())
 	n.leaveTable(o.cell)
+	if l := n.linkOf(o.to); l != nil { // nothing more is relayed
+		l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
+	}
 	o.cell.step(func(t *turn) {
 		if t.refused == nil {
 			o.mover.Load().end(t.claim, errMoved)
@@ -155,19 +163,25 @@ func (o *moveOut) forget() {
 	})
 }
 
-// received takes how many chunks the target has.
+// received takes how many chunks the target has. The first answer over a link says where the
+// payload begins, or goes on: the target may have had to end another attempt before.
 func (o *moveOut) received(l *linkConn, chunks uint32) {
 	o.mu.Lock()
-	mine, resumes := o.sending == l, o.resumes
-	o.resumes = o.resumes && !mine
+	t, begins := o.sent, o.begins
+	if o.sending != l {
+		t = nil
+	}
+	o.begins = o.begins && t == nil
 	o.mu.Unlock()
 	ok := true
 	switch {
-	case !mine:
-	case resumes:
-		ok = o.node.streams.send(l, o.payload, chunks)
+	case t == nil:
+	case begins:
+		failpoint.Hit("R05.after")
+		failpoint.Hit("R06.before")
+		ok = o.node.streams.send(l, t, chunks)
 	default:
-		ok = o.node.streams.acked(l, o.payload, chunks)
+		ok = o.node.streams.acked(l, t, chunks)
 	}
 	if !ok {
 		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "it acknowledges chunks that were not sent"})
@@ -177,10 +191,10 @@ func (o *moveOut) received(l *linkConn, chunks uint32) {
 // stopSending ends the payload's way, if it is under way.
 func (o *moveOut) stopSending() {
 	o.mu.Lock()
-	l := o.sending
-	o.sending = nil
+	l, t := o.sending, o.sent
+	o.sending, o.sent = nil, nil
 	o.mu.Unlock()
 	if l != nil {
-		o.node.streams.stop(l, o.payload)
+		o.node.streams.stop(l, t)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
 )
 
 // This file makes an Actor of what has come of it.
@@ -45,12 +46,12 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 		return happened
 	}
 	i.mu.Lock()
-	payload, sent := i.payload, i.sent
+	payload, sent, epoch := i.payload, i.sent, i.epoch
 	i.mu.Unlock()
-	done, cell := make(chan staged, 1), i.cell
+	done, cell, from := make(chan staged, 1), i.cell, i.from
 	started := n.tasks.Go(func() {
 		defer n.movesIn.leave()
-		done <- cell.restore(payload, sent)
+		done <- cell.restore(payload, sent, from)
 	})
 	if !started {
 		n.movesIn.leave()
@@ -58,7 +59,7 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 	}
 	select {
 	case s := <-done:
-		happened.Failure, happened.MayAct = s.failure, n.mayAct(clock.Now())
+		happened.Failure, happened.MayAct = s.failure, n.mayAct(clock.Now()) && store.Epoch(n.known.Load()) == epoch
 		if s.failure == nil {
 			cell.instance, i.binding, i.clientGone = s.instance, s.binding, s.clientGone
 			i.setTimers(s.timers)
@@ -92,8 +93,8 @@ func (i *moveIn) setTimers(set *timer.Set) {
 	}
 }
 
-// restore makes the Actor's value of a payload that was sent then, and what goes along.
-func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono) (s staged) {
+// restore makes the Actor's value of a payload that its source sent then, and what goes along.
+func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from process) (s staged) {
 	n := c.node
 	lost := func(err error) staged {
 		return staged{failure: &relay.Failure{Kind: errkind.DataLost, Text: err.Error()}}
@@ -143,7 +144,7 @@ func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono) (s stag
 		if err != nil {
 			return lost(err)
 		}
-		s.saved = append(s.saved, c.arrived(&w, sent, process{}, nil, 0, nil))
+		s.saved = append(s.saved, c.arrived(&w, sent, from, nil, 0, nil))
 	}
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
@@ -48,8 +49,8 @@ type moveOut struct {
 	events  []relay.SourceEvent // that nobody has looked at yet
 	arrived chan struct{}       // has room for one: there are some
 	sending *linkConn           // by which the payload goes; nil: it does not
-	resumes bool                // it goes on where the target's progress stands
-	try     uint32              // which is under way; of the task
+	sent    *stream             // the payload, with sending
+	begins  bool                // the target has yet to say where it begins
 }
 
 // moveTarget is where a Join takes its Actor.
@@ -203,10 +204,12 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 	}
 	switch e.Do {
 	case relay.SourceAdmit:
+		failpoint.Hit("R01.before")
 		return o.admit(ctx)
 	case relay.SourceReserve:
 		happened.Is = relay.SourceReserved
 		happened.Change, happened.Err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.ReserveMove(ctx, e.Reserve) })
+		failpoint.Hit("R01.after")
 	case relay.SourcePermit:
 		happened.Is = relay.SourcePermitted
 		full := n.movesOut.enter(ctx, until)
@@ -230,7 +233,9 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 		happened.Row, happened.Found, happened.Err = n.readRow(n.life, o.cell.ref.ID)
 	case relay.SourceAbort:
 		happened.Is = relay.SourceAborted
+		failpoint.Hit("abort.before")
 		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, e.Abort) })
+		failpoint.Hit("abort.after")
 	case relay.SourceSettle:
 		o.settle()
 	case relay.SourceConfirm:
@@ -259,9 +264,9 @@ func (o *moveOut) lost() relay.SourceEvent {
 	return relay.SourceEvent{Is: relay.SourceLinkLost}
 }
 
-// ask sends the target a request and waits for its one end. sent is called when it is on
-// its way. A nil link: there is none.
-func (o *moveOut) ask(ctx context.Context, record func(l *linkConn, corr uint64) wire.Record, sent func(*linkConn)) (result, *linkConn) {
+// ask sends the target a request and waits for its one end. begin is called right before. A
+// nil link: there is none.
+func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record, begin func(*linkConn)) (result, *linkConn) {
 	l := o.node.linkOf(o.to)
 	if l == nil {
 		return result{err: errLinkLost}, nil
@@ -272,11 +277,11 @@ func (o *moveOut) ask(ctx context.Context, record func(l *linkConn, corr uint64)
 		waiters.Put(w)
 		return result{err: err}, l
 	}
-	if err := l.sendRecord(ctx, record(l, corr)); err != nil {
-		return l.pending.abandon(w, corr, err), l
+	if begin != nil {
+		begin(l)
 	}
-	if sent != nil {
-		sent(l)
+	if err := l.sendRecord(ctx, record(corr)); err != nil {
+		return l.pending.abandon(w, corr, err), l
 	}
 	return l.pending.await(ctx, w, corr, deadlineOf(ctx)), l
 }
@@ -295,7 +300,7 @@ func (o *moveOut) ended(ctx context.Context, r *result, l *linkConn) relay.Sourc
 
 func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
 	j, c := o.join, o.cell
-	r, l := o.ask(ctx, func(_ *linkConn, corr uint64) wire.Record {
+	r, l := o.ask(ctx, func(corr uint64) wire.Record {
 		return &wire.JoinAdmit{
 			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Op: j.Op, Ref: wireRef(c.ref),
 			StoreVersion: c.version.Load(), SpotID: []byte(o.spot), DeadlineMS: wire.DeadlineMS(j.Deadline.Sub(clock.Now())),
@@ -344,6 +349,7 @@ func (o *moveOut) inTurn(f func(t *turn) *Error) *Error {
 
 func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 	e := relay.SourceEvent{Is: relay.SourceSessionSealed}
+	failpoint.Hit("R03.before")
 	err := o.inTurn(func(*turn) *Error {
 		o.binding = o.cell.binding
 		return nil
@@ -362,6 +368,7 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 
 // relay crosses the boundary: what was captured is not needed here any more.
 func (o *moveOut) relay() {
+	failpoint.Hit("R08.S.after")
 	v, l := o.mover.Load(), o.node.linkOf(o.to)
 	o.cell.tenure.Store(leaving)
 	o.cell.step(func(t *turn) {
@@ -426,7 +433,10 @@ func (o *moveOut) sealed() *mover {
 func (o *moveOut) capture() *Error {
 	v := o.sealed()
 	return o.inTurn(func(*turn) (err *Error) {
+		failpoint.Hit("R03.after")
+		failpoint.Hit("R04.before")
 		o.taken, err = v.capture(&o.binding)
+		failpoint.Hit("R04.after")
 		return err
 	})
 }
@@ -435,16 +445,13 @@ func (o *moveOut) capture() *Error {
 // a link that was lost goes on behind what the target says that it has.
 func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.SourceEvent {
 	n := o.node
+	failpoint.Hit("R05.before")
 	if o.payload == nil {
 		segments := [][]byte{o.taken.head, o.taken.queue, o.taken.state}
 		o.payload = &stream{id: o.id, out: chunker.NewOutgoing(segments, e.ChunkBytes, n.cfg.MoveCompression)}
 	}
 	m := o.payload.out.Manifest()
-	again := o.try == e.Try
-	r, l := o.ask(ctx, func(l *linkConn, corr uint64) wire.Record {
-		o.mu.Lock() // before the target can answer
-		o.sending, o.resumes, o.try = l, again, e.Try
-		o.mu.Unlock()
+	r, l := o.ask(ctx, func(corr uint64) wire.Record {
 		return &wire.Restore{
 			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Op: o.join.Op, Ref: wireRef(o.cell.ref),
 			StoreVersion: uint64(o.row.Version), Epoch: uint64(o.row.Epoch), SpotID: []byte(o.row.SpotID),
@@ -455,9 +462,9 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 			},
 		}
 	}, func(l *linkConn) {
-		if !again {
-			n.streams.send(l, o.payload, 0)
-		}
+		o.mu.Lock()
+		o.sending, o.sent, o.begins = l, o.payload, true
+		o.mu.Unlock()
 	})
 	happened := o.ended(ctx, &r, l)
 	switch {
@@ -466,7 +473,8 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 		happened.Is, happened.Failure = relay.SourceRefused, failureOfMove(r.err)
 	default:
 		r.owner.Free()
-		happened.Is, happened.MayAct = relay.SourceReady, n.mayAct(clock.Now())
+		failpoint.Hit("R08.S.before")
+		happened.Is, happened.MayAct = relay.SourceReady, n.mayAct(clock.Now()) && store.Epoch(n.known.Load()) == o.row.Epoch
 	}
 	return happened
 }

@@ -42,7 +42,7 @@ func (n *Node) heardFreed(r *store.LeaseResult) {
 func (n *Node) dropFreed(epoch store.Epoch) bool {
 	ctx, cancel := context.WithTimeout(n.life, n.cfg.Lease.Timeout)
 	defer cancel()
-	owned, err := n.held(ctx, store.HeldOwned)
+	owned, err := n.heldWithMembers(ctx)
 	if err != nil {
 		n.log.Warn().Err(err).Msg("rows of this node were freed by hand; they could not be read, and nothing runs until they were")
 		return false
@@ -269,10 +269,7 @@ func (c *objectCell) leaveLost(t *turn, spot *objectCell) {
 
 // deleteUnknown removes the rows that name this process and of which it has no object.
 func (n *Node) deleteUnknown() bool {
-	owned, err := n.held(n.life, store.HeldOwned)
-	if err == nil {
-		err = n.addMembers(n.life, owned)
-	}
+	owned, err := n.heldWithMembers(n.life)
 	if err != nil {
 		return false
 	}
@@ -430,25 +427,34 @@ func (n *Node) held(ctx context.Context, what store.Holding) (map[string]bool, e
 	}
 }
 
-// addMembers adds the members of this node's SpotWide Spots, which are not among what the
-// node has, as they share their Spots' owner.
-func (n *Node) addMembers(ctx context.Context, to map[string]bool) (err error) {
+// heldWithMembers reads the ids of which the Store says that this process owns them, the
+// members of its SpotWide Spots included, who share their Spots' owner.
+func (n *Node) heldWithMembers(ctx context.Context) (map[string]bool, error) {
+	all, err := n.held(ctx, store.HeldOwned)
+	if err != nil {
+		return nil, err
+	}
 	n.actors.Range(func(id string, c *objectCell) bool {
-		for after := ""; c.typ.Wide && c.stored && err == nil; {
-			call, cancel := context.WithTimeout(ctx, storeCallMax)
-			var members []string
-			members, err = n.store.Members(call, id, after, store.PageMax)
-			cancel()
-			for _, after = range members {
-				to[after] = true
-			}
-			if len(members) < store.PageMax {
-				break
-			}
+		if c.typ.Wide && all[id] {
+			err = n.addMembers(ctx, id, all)
 		}
 		return err == nil
 	})
-	return err
+	return all, err
+}
+
+func (n *Node) addMembers(ctx context.Context, spot string, to map[string]bool) error {
+	for after := ""; ; {
+		call, cancel := context.WithTimeout(ctx, storeCallMax)
+		members, err := n.store.Members(call, spot, after, store.PageMax)
+		cancel()
+		for _, after = range members {
+			to[after] = true
+		}
+		if err != nil || len(members) < store.PageMax {
+			return err
+		}
+	}
 }
 
 func (n *Node) readRow(ctx context.Context, id string) (store.Authority, bool, error) {
