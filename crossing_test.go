@@ -22,6 +22,7 @@ type crossing struct {
 	roads   *linkRoads
 	a, b, c *zlnode.Node
 	child   *child // in place of a or b
+	store   *storeProxy
 	ref     zlnode.ActorRef
 	spot    zlnode.SpotRef
 	player  *player
@@ -35,6 +36,7 @@ type crossingOptions struct {
 	servers func(zlnode.Config) zlnode.Config // of a and b
 	tune    func(*node.Config)                // of all nodes
 	child   string                            // which server is a process of its own
+	road    string                            // which server has a road of its own to the Store
 }
 
 func newCrossing(w *world, o crossingOptions) *crossing {
@@ -50,6 +52,11 @@ func newCrossing(w *world, o crossingOptions) *crossing {
 			if c = x.roads.behind(c); o.servers != nil {
 				c = o.servers(c)
 			}
+		}
+		if c.RID == o.road {
+			direct := x.url
+			x.store = x.behindProxy()
+			defer func() { x.url = direct }()
 		}
 		if c.RID == o.child {
 			x.child = x.childOf(childOrder{Config: x.config(c), Walkers: true})

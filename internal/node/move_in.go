@@ -2,6 +2,7 @@ package node
 
 import (
 	"crypto/sha256"
+	"slices"
 
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
@@ -370,6 +371,21 @@ func (i *moveIn) next() (e relay.TargetEvent, ok bool) {
 	e = i.events[0]
 	i.events = i.events[1:]
 	return e, true
+}
+
+// ends takes what ends the move from the events: who has heard it during an effect does
+// not go on by what that gave.
+func (i *moveIn) ends() (all []relay.TargetEvent) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.events = slices.DeleteFunc(i.events, func(e relay.TargetEvent) bool {
+		is := e.Is == relay.TargetStopping || e.Is == relay.TargetAborted
+		if is {
+			all = append(all, e)
+		}
+		return is
+	})
+	return all
 }
 
 // cellWith makes a cell with a consumer of its own, and with a mailbox that there is or a

@@ -142,7 +142,7 @@ func (o *moveOut) strand(f *relay.Failure) {
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
 	_ = o.inTurn(func(t *turn) *Error {
-		v.end(t.claim, errStranded)
+		v.strand(t.claim)
 		return nil
 	}) // refused only if the node ends
 	o.node.moves.out.Delete(o.id.key())

@@ -88,6 +88,9 @@ func (i *moveIn) run() {
 		case due:
 			assembling = next.Do == relay.TargetAssemble
 			happened = i.perform(&next, until)
+			for _, e := range i.ends() {
+				target.Step(clock.Now(), e)
+			}
 		default:
 			happened = i.wait(until, assembling)
 			assembling = assembling && happened.Is != relay.TargetAssembled && happened.Is != relay.TargetBroken

@@ -376,9 +376,21 @@ func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, v
 	v.cell.vacate()
 }
 
-// end refuses all that is left here, and all that comes: the follow is over, or the move
-// is stranded.
+// end ends what is at this node: the follow is over.
 func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
+	v.refuseAll(claim, err)
+	v.cell.vacate()
+}
+
+// strand leaves the Actor as it is, which runs no more: it is at no node.
+func (v *mover) strand(claim *mailbox.Claim[message]) {
+	v.refuseAll(claim, errStranded)
+	v.cell.fenceTimers()
+	v.cell.bind(binding{})
+}
+
+// refuseAll refuses all that is left here, and all that comes.
+func (v *mover) refuseAll(claim *mailbox.Claim[message], err *Error) {
 	for i := range v.saved {
 		claim.Release(v.saved[i].kept)
 		v.saved[i].refuse(v.cell.node, err)
@@ -395,7 +407,6 @@ func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
 		h.sender.giveBack()
 	})
 	v.cell.become(claim, &refusal{node: v.cell.node, err: err})
-	v.cell.vacate()
 }
 
 // notify tells the sender of a message that took an old route (MF-01).
