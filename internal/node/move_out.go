@@ -60,10 +60,18 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 	o.leavePermit()
 	switch e.Outcome {
 	case relay.SourceMoved:
-		o.moved(&e.Row)
+		if o.mover == nil {
+			o.abandon()
+		} else {
+			o.moved(&e.Row)
+		}
 		return JoinOutcome{}, true
 	case relay.SourceLost:
-		o.strand(e.Failure)
+		if o.mover == nil || !e.Found || uint64(e.Row.ObjectGen) != o.cell.ref.ObjectGen {
+			o.abandon()
+		} else {
+			o.strand(e.Failure)
+		}
 		return JoinOutcome{}, true
 	}
 	if e.Prepared {
@@ -118,6 +126,13 @@ func (o *moveOut) moved(row *store.Authority) {
 	}) // refused only if the node ends
 	n.routes.drop(ref.ID)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
+}
+
+// abandon ends an Actor whose row is gone, as it was freed by hand, or became another's
+// although it was never sent anywhere. Its id may be another incarnation's by now.
+func (o *moveOut) abandon() {
+	o.node.moves.out.Delete(o.id.key())
+	o.node.drop(o.cell, errGone)
 }
 
 // strand leaves the Actor sealed, with its messages refused, until somebody frees it
