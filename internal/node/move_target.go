@@ -148,9 +148,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetStage:
 		return i.stage(ctx, &e.Row)
 	case relay.TargetReady:
-		if to := i.waiting(&i.restores); to.link != nil {
-			to.link.sendReply(to.corr, 0, nil)
-		}
+		i.sayReady()
 	case relay.TargetRefuse:
 		i.refuse(e)
 	case relay.TargetCommit:
@@ -440,6 +438,14 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		return now, present && now != i
 	})
 	close(i.over)
+	i.sayReady() // to who asked once more; one that was dropped has answered
+}
+
+// sayReady answers the request to restore.
+func (i *moveIn) sayReady() {
+	if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendReply(to.corr, 0, nil)
+	}
 }
 
 // unregister removes the temporary queue, with the place in the Spot.
