@@ -53,7 +53,7 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 			}
 			return have, true
 		}
-		if came := l.movingIn((*[16]byte)(&fence.Relocation), fence.Attempt); came != nil && came.cell.ref.ID == ref.ID {
+		if came := l.movingIn((*[16]byte)(&fence.Relocation), fence.Attempt); came != nil && came.queue.cell.Load().ref.ID == ref.ID {
 			i = came // it is here, of which its source has not heard
 			return nil, false
 		}
@@ -152,7 +152,7 @@ func (l *linkConn) restore(r *wire.Restore) {
 		i.answer(l)
 		select {
 		case <-i.over:
-			i.sayReady()
+			i.answerLate()
 		default:
 		}
 	})

@@ -438,7 +438,19 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		return now, present && now != i
 	})
 	close(i.over)
-	i.sayReady() // to who asked once more; one that was dropped has answered
+	i.answerLate()
+}
+
+// answerLate answers a source that asks once more to restore what has ended.
+func (i *moveIn) answerLate() {
+	i.mu.Lock()
+	here := i.progress == relay.ProgressCommitted
+	i.mu.Unlock()
+	if here {
+		i.sayReady()
+	} else if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendError(to.corr, errNotHere)
+	}
 }
 
 // sayReady answers the request to restore.

@@ -128,7 +128,7 @@ func (h *host) restore(l *link, corr uint64, from ref, want relay.Restore, j *jo
 		i.tell(relay.TargetEvent{Is: relay.TargetRestoring, Restore: want, Deadline: deadline, MayAct: true})
 		i.answer(l)
 		if i.over {
-			i.respond(&i.restores, reply{})
+			i.answerLate()
 		}
 	})
 }
@@ -557,8 +557,17 @@ func (i *arriving) end(e *relay.TargetEffect) {
 	for _, f := range i.onOver {
 		h.soon(f)
 	}
-	i.respond(&i.restores, reply{}) // to who asked once more
+	i.answerLate()
 	h.w.moves.book.targetEnds(i, e.Outcome)
+}
+
+// answerLate answers a source that asks once more to restore what has ended.
+func (i *arriving) answerLate() {
+	var f *failure
+	if i.target.Progress() != relay.ProgressCommitted {
+		f = errNotHere
+	}
+	i.respond(&i.restores, reply{fail: f})
 }
 
 // unregister removes the temporary queue, with the place in the Spot.
