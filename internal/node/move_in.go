@@ -58,6 +58,10 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 			}
 			return have, true
 		}
+		if came := l.movingIn((*[16]byte)(&fence.Relocation), fence.Attempt); came != nil && came.queue.cell.Load().ref.ID == ref.ID {
+			i = came // it is here, of which its source has not heard
+			return nil, false
+		}
 		i = l.prepare(ref, fence)
 		return i, true
 	})
@@ -157,6 +161,11 @@ func (l *linkConn) restore(r *wire.Restore) {
 		i.mu.Unlock()
 		i.tell(relay.TargetEvent{Is: relay.TargetRestoring, Restore: want, Deadline: deadline, MayAct: true})
 		i.answer(l)
+		select {
+		case <-i.over:
+			i.answerLate()
+		default:
+		}
 		failpoint.Hit("R05.T.after")
 	})
 }

@@ -68,11 +68,19 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 	switch e.Outcome {
 	case relay.SourceMoved:
 		o.join.leave() // before what is refused here can end it, which would open the Actor
-		o.moved(&e.Row)
+		if o.mover.Load() == nil {
+			o.abandon()
+		} else {
+			o.moved(&e.Row)
+		}
 		return JoinOutcome{}, true
 	case relay.SourceLost:
 		o.join.leave()
-		o.strand(e.Failure)
+		if o.mover.Load() == nil || !e.Found || uint64(e.Row.ObjectGen) != o.cell.ref.ObjectGen {
+			o.abandon()
+		} else {
+			o.strand(e.Failure)
+		}
 		return JoinOutcome{}, true
 	}
 	if e.Prepared {
@@ -131,6 +139,13 @@ func (o *moveOut) moved(row *store.Authority) {
 	n.counters.movedOut.Add(1)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
 	failpoint.Hit("R14.S.after")
+}
+
+// abandon ends an Actor whose row is gone, as it was freed by hand, or became another's
+// although it was never sent anywhere. Its id may be another incarnation's by now.
+func (o *moveOut) abandon() {
+	o.node.moves.out.Delete(o.id.key())
+	o.node.drop(o.cell, errGone)
 }
 
 // strand leaves the Actor sealed, with its messages refused, until somebody frees it

@@ -159,8 +159,8 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		happened = i.stage(e)
 		failpoint.Hit("R07.after")
 	case relay.TargetReady:
-		if to := i.waiting(&i.restores); to.link != nil && !failpoint.Hit("R08.before") {
-			to.link.sendReply(to.corr, 0, nil)
+		if !failpoint.Hit("R08.before") {
+			i.sayReady()
 		}
 		failpoint.Hit("R08.after")
 	case relay.TargetRefuse:
@@ -473,6 +473,26 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		return now, present && now != i
 	})
 	close(i.over)
+	i.answerLate()
+}
+
+// answerLate answers a source that asks once more to restore what has ended.
+func (i *moveIn) answerLate() {
+	i.mu.Lock()
+	here := i.progress == relay.ProgressCommitted
+	i.mu.Unlock()
+	if here {
+		i.sayReady()
+	} else if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendError(to.corr, errNotHere)
+	}
+}
+
+// sayReady answers the request to restore.
+func (i *moveIn) sayReady() {
+	if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendReply(to.corr, 0, nil)
+	}
 }
 
 // unregister removes the temporary queue, with the place in the Spot.

@@ -35,6 +35,7 @@ type life struct {
 	running *host // a turn of it
 	opened  map[store.OwnerGen]place
 	gone    bool // its row was removed
+	doubt   bool // the Store may have lost what it said of it, and its owner has not written it again
 }
 
 // op is something that is said to an Actor once.
@@ -121,7 +122,7 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	if isRemoval[what] && err == nil && c.Reason == store.Applied {
 		for _, f := range b.all {
 			row, found, _ := b.w.store.Read(background, f.id)
-			f.gone = f.gone || !found || row.ObjectGen != f.gen
+			f.gone = f.gone || !f.doubt && (!found || row.ObjectGen != f.gen)
 		}
 	}
 	row := &c.Record
@@ -140,7 +141,7 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 		if row.OwnerGen < f.as {
 			b.w.Cover.Mark("a row was written again of an earlier owner")
 		}
-		f.owner, f.as = refOf(row).at, row.OwnerGen
+		f.owner, f.as, f.doubt, f.gone = refOf(row).at, row.OwnerGen, false, false
 	case "abort move", "give up move", "sweep":
 		for _, m := range b.moves {
 			if m.life == f && !m.committed && m.o.id == b.lastMove(f) {
@@ -152,6 +153,13 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 }
 
 var isRemoval = map[string]bool{"delete": true, "delete orphan": true, "free": true}
+
+// lostPast is told that the Store has lost its last changes.
+func (b *book) lostPast() {
+	for _, f := range b.all {
+		f.doubt = true
+	}
+}
 
 // lastMove is the latest move of an incarnation.
 func (b *book) lastMove(f *life) (id store.RelocationID) {

@@ -282,7 +282,7 @@ func (h *host) deleteUnknown(round int) {
 	for _, id := range slices.Concat(h.w.moves.ids, h.w.moves.rooms) {
 		h.read(nil, id, storeCallMax, func(row store.Authority, found bool, err error) {
 			read(err == nil)
-			if err == nil && found && row.State == store.Ready && h.owns(&row) && h.actors[id] == nil && h.rooms[id] == nil && round == h.round {
+			if err == nil && found && row.State == store.Ready && h.owns(&row) && !h.has(id) && round == h.round {
 				h.w.Cover.Mark("an unknown row was removed")
 				h.deleteOrphan(&row, func(bool, *failure) {})
 			}
@@ -290,10 +290,17 @@ func (h *host) deleteUnknown(round int) {
 	}
 }
 
+// has reports whether the object is here, or may be. One of which it is known that it has
+// moved is not.
+func (h *host) has(id string) bool {
+	a := h.actors[id]
+	return h.rooms[id] != nil || a != nil && !(a.tenure == departed && a.gone && a.stuck == "")
+}
+
 func (h *host) deleteOrphan(row *store.Authority, done func(bool, *failure)) {
 	op, kept := h.newOp(), *row
 	h.change("delete orphan", nil, false, func() (store.Change, error) {
-		if !kept.InUserSpot {
+		if !kept.InUserSpot && kept.Move == nil {
 			return h.w.store.Delete(background, store.FenceOf(&kept), op)
 		}
 		f := store.FreeOf(&kept, op)

@@ -191,7 +191,7 @@ func (o *leaving) limit() clock.Mono {
 }
 
 // bounded returns a function that ends the effect once, if that comes before its time.
-func (o *leaving) bounded() func(relay.SourceEvent) {
+func (o *leaving) bounded(late func() relay.SourceEvent) func(relay.SourceEvent) {
 	over := false
 	end := func(e relay.SourceEvent) {
 		if !over {
@@ -199,12 +199,12 @@ func (o *leaving) bounded() func(relay.SourceEvent) {
 			o.done(e)
 		}
 	}
-	o.onEnd = func() { end(o.interrupted()) }
+	o.onEnd = func() { end(late()) }
 	if at := o.limit(); at != clock.Never {
 		o.h.at(at, func() {
 			if !over {
 				o.h.w.Cover.Hit(o.doing, "deadline")
-				end(o.interrupted())
+				end(late())
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func (o *leaving) ask(deliver func(to *host, l *link, corr uint64), sent func(*l
 		h.soon(func() { o.done(relay.SourceEvent{Is: relay.SourceLinkLost}) })
 		return
 	}
-	end := o.bounded()
+	end := o.bounded(o.interrupted)
 	corr := h.await(l, o.limit(), func(r reply) {
 		switch {
 		case r.lost:
@@ -249,7 +249,9 @@ func (o *leaving) perform(e *relay.SourceEffect) {
 				o.done(relay.SourceEvent{Is: relay.SourceReserved, Change: c, Err: err})
 			})
 	case relay.SourcePermit:
-		end := o.bounded()
+		end := o.bounded(func() relay.SourceEvent {
+			return relay.SourceEvent{Is: relay.SourcePermitted, Failure: errNoReply.relay()}
+		})
 		h.enterPermit(o.limit(), func(ok bool) {
 			if !ok {
 				end(relay.SourceEvent{Is: relay.SourcePermitted, Failure: errNoReply.relay()})
@@ -316,7 +318,9 @@ func (o *leaving) admit() {
 
 func (o *leaving) sealSession() {
 	h, a := o.h, o.a
-	end := o.bounded()
+	end := o.bounded(func() relay.SourceEvent {
+		return relay.SourceEvent{Is: relay.SourceSessionSealed, Bound: o.bound.stands(h), SealedAt: h.clock(), Failure: errNoReply.relay()}
+	})
 	a.inTurn(func(refused *failure) {
 		if refused != nil {
 			end(relay.SourceEvent{Is: relay.SourceSessionSealed, Failure: refused.relay()})
@@ -339,7 +343,7 @@ func (o *leaving) sealSession() {
 
 func (o *leaving) capture() {
 	a := o.a
-	end := o.bounded()
+	end := o.done
 	o.mover = &mover{o: o, a: a, back: o.join.held}
 	a.seal(func() {
 		if a.gone {
@@ -463,11 +467,19 @@ func (o *leaving) end(e *relay.SourceEnded) {
 	h.w.moves.book.sourceEnds(o, e)
 	switch e.Outcome {
 	case relay.SourceMoved:
-		o.moved(e)
+		if o.mover == nil {
+			o.abandon()
+		} else {
+			o.moved(e)
+		}
 		o.leaveRow()
 		return
 	case relay.SourceLost:
-		o.strand(e.Failure)
+		if o.mover == nil || !e.Found || e.Row.ObjectGen != a.ref.gen {
+			o.abandon()
+		} else {
+			o.strand(e.Failure)
+		}
 		o.leaveRow()
 		return
 	}
@@ -532,6 +544,15 @@ func (o *leaving) moved(e *relay.SourceEnded) {
 	})
 	delete(h.routes, a.ref.id)
 	o.until = h.clock().Add(h.w.moves.follow)
+	o.join.leave()
+}
+
+// abandon ends an Actor whose row is gone.
+func (o *leaving) abandon() {
+	h := o.h
+	h.w.Cover.Mark("an actor on its way was freed")
+	h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+	h.drop(o.a, errGone)
 	o.join.leave()
 }
 

@@ -86,6 +86,11 @@ func (h *host) preparation(l *link, corr uint64, from ref, fence relay.Fence, th
 		}
 		return
 	}
+	if came := h.arrivingFrom(l, fence.Relocation); came != nil {
+		h.w.Cover.Mark("a restore was asked for again when it had ended")
+		then(came)
+		return
+	}
 	then(h.prepare(l, from, fence))
 }
 
@@ -122,6 +127,9 @@ func (h *host) restore(l *link, corr uint64, from ref, want relay.Restore, j *jo
 		}
 		i.tell(relay.TargetEvent{Is: relay.TargetRestoring, Restore: want, Deadline: deadline, MayAct: true})
 		i.answer(l)
+		if i.over {
+			i.answerLate()
+		}
 	})
 }
 
@@ -549,7 +557,17 @@ func (i *arriving) end(e *relay.TargetEffect) {
 	for _, f := range i.onOver {
 		h.soon(f)
 	}
+	i.answerLate()
 	h.w.moves.book.targetEnds(i, e.Outcome)
+}
+
+// answerLate answers a source that asks once more to restore what has ended.
+func (i *arriving) answerLate() {
+	var f *failure
+	if i.target.Progress() != relay.ProgressCommitted {
+		f = errNotHere
+	}
+	i.respond(&i.restores, reply{fail: f})
 }
 
 // unregister removes the temporary queue, with the place in the Spot.

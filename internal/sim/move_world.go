@@ -192,6 +192,7 @@ func (m *moves) failover(n int) {
 		w.note(nil, "fails over", "", fmt.Sprint("and loses ", min(n, len(kept)), " changes"), 0)
 		w.Cover.Mark("failover that lost changes")
 		kept[max(len(kept)-n, 0)].failover()
+		m.book.lostPast()
 	}
 	m.marks = nil
 }

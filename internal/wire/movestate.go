@@ -22,7 +22,7 @@ const (
 type MoveState struct {
 	SpotID     []byte // that it leaves
 	Timers     []byte // an encoded timer.State
-	ClientGone bool // its client is, and nobody has told the Actor's Spot; not with HasBinding
+	ClientGone bool   // its client is, and nobody has told the Actor's Spot; not with HasBinding
 	HasBinding bool
 	Binding    MovedBinding // if HasBinding, else not encoded
 	Saved      uint32       // messages in Queue
