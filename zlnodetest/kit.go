@@ -65,7 +65,7 @@ func Start(t testing.TB, app *zlnode.App) *Kit {
 		StoreURL: e.URL(), RecoveryHold: -1, Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
 	}
 	n, err := hook.Start(t.Context(), cfg, app, func(c *node.Config) {
-		c.TimerClock, c.OnTurn = k.clock, k.note
+		c.TimerClock, c.Observe = k.clock, k.note
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -81,10 +81,13 @@ func Start(t testing.TB, app *zlnode.App) *Kit {
 	return k
 }
 
-func (k *Kit) note(i node.TurnInfo) {
+func (k *Kit) note(e *node.Event) {
+	if e.Is != node.TurnEnded {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.turns = append(k.turns, Turn{i.Object, i.Type, i.What, i.Err})
+	k.turns = append(k.turns, Turn{e.Ref.ID, e.Type, e.What, e.Err})
 }
 
 // Turns returns the turns that have ended since the last call, in the order of their

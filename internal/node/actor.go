@@ -128,6 +128,7 @@ func (c *objectCell) push(s sender, o *Outgoing, deadline clock.Mono, a *arrival
 		return errQueueFull
 	}
 	place.V.fill(p, s, o, deadline, a)
+	c.saw(MessageAccepted, &place.V, nil)
 	c.box.Enqueue(place)
 	return nil
 }
@@ -276,6 +277,9 @@ func (r *release) Begin(claim *mailbox.Claim[message]) {
 		(&ending{cell: r.cell, err: errGone}).Begin(claim)
 		return
 	}
+	if r.next == mailbox.Consumer[message](r.cell) {
+		r.cell.sawCallback(GateOpened, "", nil)
+	}
 	r.cell.become(claim, r.next)
 	r.from.unread(claim)
 }
@@ -316,6 +320,7 @@ type ending struct {
 // Begin implements mailbox.Consumer.
 func (e *ending) Begin(claim *mailbox.Claim[message]) {
 	before := e.cell.current
+	e.cell.sawCallback(GateClosed, "", nil)
 	e.cell.become(claim, &refusal{node: e.cell.node, err: e.err})
 	if h, ok := before.(keeper); ok {
 		h.unread(claim)

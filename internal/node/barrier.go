@@ -248,10 +248,13 @@ func (j *PendingJoin) end(o JoinOutcome) {
 // leave makes the Join over at this node, as the Actor is another's now.
 func (j *PendingJoin) leave() {
 	j.mu.Lock()
+	was := j.phase
 	j.phase = joinOver
 	j.mu.Unlock()
-	j.cell.joining.CompareAndSwap(j, nil)
-	close(j.done)
+	if was != joinOver { // else the Actor has ended meanwhile
+		j.cell.joining.CompareAndSwap(j, nil)
+		close(j.done)
+	}
 }
 
 // isOver reports whether the Actor has ended meanwhile.

@@ -125,27 +125,9 @@ func (c *Call) over() {
 	}
 }
 
-// TurnInfo says what turn has ended.
-type TurnInfo struct {
-	Object, Type string
-	What         string // the packet's name or the callback's
-	Err          error
-}
-
-// told tells the test that watches, if one does.
-func (a *objectCell) told(what string, err *Error) {
-	if a.node.cfg.OnTurn == nil {
-		return
-	}
-	info := TurnInfo{Object: a.ref.ID, Type: a.typ.Name, What: what}
-	if err != nil {
-		info.Err = err
-	}
-	a.node.cfg.OnTurn(info)
-}
-
 // run is the object's turn for one application message.
 func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
+	a.saw(TurnBegan, m, nil)
 	c, ended := a.begin(claim, m, m.deadline), false
 	c.registers = a.typ.Kind != store.InstanceSpot
 	defer func() {
@@ -156,7 +138,7 @@ func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 			a.ran(c, m, Reply{}, a.node.panicked("actor", a.ref.ID, v))
 			return
 		}
-		a.told(m.packet.name, errTurnEnded) // the handler ended its goroutine
+		a.saw(TurnEnded, m, errTurnEnded) // the handler ended its goroutine
 		c.over()
 		m.refuse(a.node, errTurnEnded)
 	}()
@@ -197,7 +179,7 @@ func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
 	if err == nil && len(r.Payload) > payloadBytesMax && m.asks() {
 		err = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(r.Payload), payloadBytesMax)
 	}
-	a.told(m.packet.name, err)
+	a.saw(TurnEnded, m, err)
 	var joins []*PendingJoin
 	if err == nil {
 		joins = c.joins.raise()
@@ -214,11 +196,12 @@ var noMessage = controlMessage(nil)
 // callback runs f, application code that no message asks for, in the object's turn. A
 // failure is logged and counted.
 func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadline clock.Mono, f func(c *Call) error) *Error {
+	a.sawCallback(TurnBegan, what, nil)
 	c := a.begin(claim, &noMessage, deadline)
 	defer c.over() // also if it ends its goroutine
 	err := guard(a.node, "object", a.ref.ID, func() error { return f(c) })
 	a.failed(what, err)
-	a.told(what, err)
+	a.sawCallback(TurnEnded, what, err)
 	if err == nil {
 		activate(c.joins.raise())
 	}

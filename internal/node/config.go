@@ -47,10 +47,11 @@ type Config struct {
 	// < 0: not at all.
 	MessageFollowDuration        time.Duration
 	RelocationCutoverWaitTimeout time.Duration
-	MoveChunkBytes               int   // of the payloads that come here, encoded
-	MoveLinkBytes                int64 // that one link may have in flight; < 0: no bound
-	MoveNodeBytes                int64 // that all links may have in flight; ≤ 0: no bound
-	MovesMax                     int   // that leave at once; further ones wait and go on working
+	MoveChunkBytes               int           // of the payloads that come here, encoded
+	MoveLinkBytes                int64         // that one link may have in flight; < 0: no bound
+	MoveNodeBytes                int64         // that all links may have in flight; ≤ 0: no bound
+	MovesMax                     int           // that leave at once; further ones wait and go on working
+	MoveValidity                 time.Duration // for which a target may go on with the commit after its relay-ready
 	MoveCompression              chunker.Compression
 
 	Weight    int
@@ -82,8 +83,9 @@ type Config struct {
 	// TimerClock, if set, is the timers' clock: for tests.
 	TimerClock timer.Clock
 
-	// OnTurn, if set, is told of each turn of an Actor or Spot that has ended: for tests.
-	OnTurn func(TurnInfo)
+	// Observe, if set, is told what happens to Actors and Spots, where it happens and before
+	// anything follows from it: for tests.
+	Observe func(*Event)
 
 	// OnJoin, if set, is told of each Join whose barrier stands, on the Join's own task, and
 	// decides it then or later in place of the node: for tests.
@@ -160,6 +162,7 @@ func (c Config) withDefaults() Config {
 	c.MoveChunkBytes = cmp.Or(c.MoveChunkBytes, chunker.ChunkBytes)
 	c.MoveLinkBytes = max(cmp.Or(c.MoveLinkBytes, chunker.LinkBytes), 0)
 	c.MovesMax = cmp.Or(c.MovesMax, movesMax)
+	c.MoveValidity = cmp.Or(c.MoveValidity, moveValidity)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
 		l := &c.Sessions[i]

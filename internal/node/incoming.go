@@ -6,6 +6,7 @@ import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/invariant"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
@@ -82,6 +83,7 @@ func (i *incoming) take(l *linkConn, r *wire.Relay, body []byte, paid uint32, ow
 
 // relayOne is the turn of a relayed message.
 func (i *incoming) relayOne(t *turn, l *linkConn, m *message) {
+	failpoint.Hit("R09.T.before")
 	temporary := t.cell.current == mailbox.Consumer[message](i)
 	if temporary { // what waits here must not keep others from the link
 		m.giveBack()
@@ -98,6 +100,7 @@ func (i *incoming) relayOne(t *turn, l *linkConn, m *message) {
 	if i.known {
 		i.acknowledge(l)
 	}
+	failpoint.Hit("R09.T.after")
 }
 
 // acknowledge tells the source what is here for good.
@@ -114,9 +117,11 @@ func (i *incoming) acknowledge(l *linkConn) {
 
 // cutover is told that nothing more comes before the boundary.
 func (i *incoming) cutover(l *linkConn, c *wire.Cutover) (taken bool) {
+	failpoint.Hit("R10.T.before")
 	switch i.in.Cutover(relay.Seq(c.Seq), c.CRC) {
 	case relay.Fresh:
 		i.cut = true
+		failpoint.Hit("R10.T.after")
 		return true
 	case relay.Gap:
 		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "the cutover does not tell of what was relayed"})
@@ -188,6 +193,7 @@ type merging struct{ from *incoming }
 // Begin implements mailbox.Consumer.
 func (o *merging) Begin(claim *mailbox.Claim[message]) {
 	i := o.from
+	i.cell.Load().sawCallback(GateOpened, "", nil)
 	i.cell.Load().become(claim, i.cell.Load())
 	i.unread(claim)
 	if i.cell.Load().timers != nil {

@@ -141,6 +141,7 @@ func (m *message) refuse(n *Node, err *Error) {
 	if m.isControl() {
 		m.control(&turn{node: n, refused: err})
 	} else {
+		n.sawRefused(m, err)
 		m.sender.refuse(n, err)
 	}
 	m.done()

@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
@@ -39,11 +40,13 @@ func (o *moveOut) actorLeft(a *wire.ActorLeft) {
 		return
 	}
 	o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
+	failpoint.Hit("R13.S.before")
 	spot := o.from
 	if spot == nil {
 		spot = o.node.entry
 	}
 	o.node.leftSpot(spot, refFromWire(&a.Ref))
+	failpoint.Hit("R13.S.after")
 }
 
 // linked is told of a new link to the target.
@@ -64,10 +67,20 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 	o.leavePermit()
 	switch e.Outcome {
 	case relay.SourceMoved:
-		o.moved(&e.Row)
+		o.join.leave() // before what is refused here can end it, which would open the Actor
+		if o.mover.Load() == nil {
+			o.abandon()
+		} else {
+			o.moved(&e.Row)
+		}
 		return JoinOutcome{}, true
 	case relay.SourceLost:
-		o.strand(e.Failure)
+		o.join.leave()
+		if o.mover.Load() == nil || !e.Found || uint64(e.Row.ObjectGen) != o.cell.ref.ObjectGen {
+			o.abandon()
+		} else {
+			o.strand(e.Failure)
+		}
 		return JoinOutcome{}, true
 	}
 	if e.Prepared {
@@ -109,6 +122,7 @@ func (o *moveOut) readAgain() {
 // moved begins to follow.
 func (o *moveOut) moved(row *store.Authority) {
 	n := o.node
+	failpoint.Hit("R14.S.before")
 	ref := refOf(row)
 	if ref.RID != o.to.rid || ref.Lifecycle != o.to.lifecycle { // the target's word alone: as its commit makes it
 		ref = o.cell.ref
@@ -124,6 +138,14 @@ func (o *moveOut) moved(row *store.Authority) {
 	n.routes.drop(ref.ID)
 	n.counters.movedOut.Add(1)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
+	failpoint.Hit("R14.S.after")
+}
+
+// abandon ends an Actor whose row is gone, as it was freed by hand, or became another's
+// although it was never sent anywhere. Its id may be another incarnation's by now.
+func (o *moveOut) abandon() {
+	o.node.moves.out.Delete(o.id.key())
+	o.node.drop(o.cell, errGone)
 }
 
 // strand leaves the Actor sealed, with its messages refused, until somebody frees it
@@ -135,7 +157,7 @@ func (o *moveOut) strand(f *relay.Failure) {
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
 	_ = o.inTurn(func(t *turn) *Error {
-		v.end(t.claim, errStranded)
+		v.strand(t.claim)
 		return nil
 	}) // refused only if the node ends
 	o.node.moves.out.Delete(o.id.key())
@@ -170,6 +192,8 @@ func (o *moveOut) received(l *linkConn, chunks uint32) {
 	switch {
 	case t == nil:
 	case begins:
+		failpoint.Hit("R05.after")
+		failpoint.Hit("R06.before")
 		ok = o.node.streams.send(l, t, chunks)
 	default:
 		ok = o.node.streams.acked(l, t, chunks)

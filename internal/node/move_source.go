@@ -9,6 +9,7 @@ import (
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
@@ -87,7 +88,6 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	end := o.run()
 	outcome, moved := o.end(&end)
 	if moved {
-		j.leave()
 		return
 	}
 	n.moves.out.Delete(o.id.key())
@@ -204,10 +204,12 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 	}
 	switch e.Do {
 	case relay.SourceAdmit:
+		failpoint.Hit("R01.before")
 		return o.admit(ctx)
 	case relay.SourceReserve:
 		happened.Is = relay.SourceReserved
 		happened.Change, happened.Err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.ReserveMove(ctx, e.Reserve) })
+		failpoint.Hit("R01.after")
 	case relay.SourcePermit:
 		happened.Is = relay.SourcePermitted
 		full := n.movesOut.enter(ctx, until)
@@ -231,7 +233,9 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 		happened.Row, happened.Found, happened.Err = n.readRow(n.life, o.cell.ref.ID)
 	case relay.SourceAbort:
 		happened.Is = relay.SourceAborted
+		failpoint.Hit("abort.before")
 		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, e.Abort) })
+		failpoint.Hit("abort.after")
 	case relay.SourceSettle:
 		o.settle()
 	case relay.SourceConfirm:
@@ -345,6 +349,7 @@ func (o *moveOut) inTurn(f func(t *turn) *Error) *Error {
 
 func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 	e := relay.SourceEvent{Is: relay.SourceSessionSealed}
+	failpoint.Hit("R03.before")
 	err := o.inTurn(func(*turn) *Error {
 		o.binding = o.cell.binding
 		return nil
@@ -363,6 +368,7 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 
 // relay crosses the boundary: what was captured is not needed here any more.
 func (o *moveOut) relay() {
+	failpoint.Hit("R08.S.after")
 	v, l := o.mover.Load(), o.node.linkOf(o.to)
 	o.cell.tenure.Store(leaving)
 	o.cell.step(func(t *turn) {
@@ -427,7 +433,10 @@ func (o *moveOut) sealed() *mover {
 func (o *moveOut) capture() *Error {
 	v := o.sealed()
 	return o.inTurn(func(*turn) (err *Error) {
+		failpoint.Hit("R03.after")
+		failpoint.Hit("R04.before")
 		o.taken, err = v.capture(&o.binding)
+		failpoint.Hit("R04.after")
 		return err
 	})
 }
@@ -436,6 +445,7 @@ func (o *moveOut) capture() *Error {
 // a link that was lost goes on behind what the target says that it has.
 func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.SourceEvent {
 	n := o.node
+	failpoint.Hit("R05.before")
 	if o.payload == nil {
 		segments := [][]byte{o.taken.head, o.taken.queue, o.taken.state}
 		o.payload = &stream{id: o.id, out: chunker.NewOutgoing(segments, e.ChunkBytes, n.cfg.MoveCompression)}
@@ -463,7 +473,8 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 		happened.Is, happened.Failure = relay.SourceRefused, failureOfMove(r.err)
 	default:
 		r.owner.Free()
-		happened.Is, happened.MayAct = relay.SourceReady, n.mayAct(clock.Now())
+		failpoint.Hit("R08.S.before")
+		happened.Is, happened.MayAct = relay.SourceReady, n.mayAct(clock.Now()) && store.Epoch(n.known.Load()) == o.row.Epoch
 	}
 	return happened
 }

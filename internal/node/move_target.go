@@ -8,6 +8,7 @@ import (
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
@@ -48,7 +49,8 @@ type moveIn struct {
 	restores waiting // for relay-ready
 	op       store.OpID
 	spotID   string
-	member   bool // spotID is a User Spot
+	member   bool        // spotID is a User Spot
+	epoch    store.Epoch // of the reservation
 	payload  *chunker.Incoming
 	sent     clock.Mono // when the source began to send it, as far as is known here
 	broken   error
@@ -86,6 +88,9 @@ func (i *moveIn) run() {
 		case due:
 			assembling = next.Do == relay.TargetAssemble
 			happened = i.perform(&next, until)
+			for _, e := range i.ends() {
+				target.Step(clock.Now(), e)
+			}
 		default:
 			happened = i.wait(until, assembling)
 			assembling = assembling && happened.Is != relay.TargetAssembled && happened.Is != relay.TargetBroken
@@ -124,6 +129,7 @@ func (i *moveIn) wait(until clock.Mono, assembling bool) relay.TargetEvent {
 			if i.broken != nil {
 				return relay.TargetEvent{Is: relay.TargetBroken, Failure: &relay.Failure{Kind: errkind.DataLost, Text: i.broken.Error()}}
 			}
+			failpoint.Hit("R06.after")
 			return relay.TargetEvent{Is: relay.TargetAssembled, MayAct: i.node.mayAct(clock.Now())}
 		case <-ctx.Done():
 			if i.node.life.Err() != nil {
@@ -149,17 +155,22 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		i.answerAsk(e)
 	case relay.TargetAssemble: // see wait
 	case relay.TargetStage:
-		return i.stage(e)
+		failpoint.Hit("R07.before")
+		happened = i.stage(e)
+		failpoint.Hit("R07.after")
 	case relay.TargetReady:
-		if to := i.waiting(&i.restores); to.link != nil {
-			to.link.sendReply(to.corr, 0, nil)
+		if !failpoint.Hit("R08.before") {
+			i.sayReady()
 		}
+		failpoint.Hit("R08.after")
 	case relay.TargetRefuse:
 		i.refuse(e)
 	case relay.TargetCommit:
 		i.takeRow()
 		happened.Is = relay.TargetCommitted
+		failpoint.Hit("R11.before")
 		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.CommitMove(ctx, e.Commit) })
+		failpoint.Hit("R11.after")
 	case relay.TargetGiveUp:
 		happened.Is = relay.TargetGaveUp
 		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, e.GiveUp) })
@@ -167,9 +178,12 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		return i.confirm(&e.Row)
 	case relay.TargetMerge:
 		happened.Is = relay.TargetMerged
+		failpoint.Hit("R12.before")
 		i.merge()
+		failpoint.Hit("R12.after")
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
+		failpoint.Hit("R13.before")
 		if err := n.joinedSpot(ctx, i.spotHere(), i.cell.ref); err != nil {
 			happened.Failure = failureOfMove(err)
 		}
@@ -180,6 +194,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		if err := n.complete(ctx, i.cell, done); err != nil {
 			happened.Failure = failureOfMove(err)
 		}
+		failpoint.Hit("R13.after")
 	case relay.TargetEnd: // see run
 	}
 	return happened
@@ -273,6 +288,7 @@ func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 		return decided
 	}
 	i.spot, i.entered = spot, true
+	failpoint.Hit("R01.T.before")
 	ctx, cancel := untilTime(n.life, e.Deadline)
 	defer cancel()
 	actor := refOf(&e.Row)
@@ -283,6 +299,7 @@ func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 	default:
 		decided.Reject, decided.Reply = a.Reject, relay.Reply{Present: a.Reply != nil, Payload: a.Reply}
 	}
+	failpoint.Hit("R01.T.after")
 	decided.MayAct = n.mayAct(clock.Now())
 	return decided
 }
@@ -370,7 +387,10 @@ func (i *moveIn) merge() {
 			cell.spot.Store(i.spot)
 			i.entered = false // the Actor is a member
 		}
-		cell.bind(i.binding)
+		if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
+			cell.bind(binding{})
+			i.clientGone = true
+		}
 		cell.tenure.Store(owned)
 	}) // only a node that stops refuses
 	i.takePlace()
@@ -426,7 +446,9 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	switch e.Outcome {
 	case relay.TargetOpened:
 		n.counters.movedIn.Add(1)
+		failpoint.Hit("R14.before")
 		i.cell.box.Seal(&merging{from: i.queue})
+		failpoint.Hit("R14.after")
 		n.counters.targetResume.add(clock.Now().Sub(i.mine))
 		if i.clientGone {
 			n.disconnected(i.spotHere(), i.cell.ref)
@@ -444,12 +466,33 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	i.leaveRow()
 	i.until.Store(int64(clock.Now().Add(relayedFor)))
 	if e.Outcome == relay.TargetDropped {
+		n.moves.gone.Store(i.id.key(), clock.Now().Add(relayedFor))
 		n.moves.in.Delete(i.id.key())
 	}
 	n.moves.preparing.Update(i.cell.ref.ID, func(now *moveIn, present bool) (*moveIn, bool) {
 		return now, present && now != i
 	})
 	close(i.over)
+	i.answerLate()
+}
+
+// answerLate answers a source that asks once more to restore what has ended.
+func (i *moveIn) answerLate() {
+	i.mu.Lock()
+	here := i.progress == relay.ProgressCommitted
+	i.mu.Unlock()
+	if here {
+		i.sayReady()
+	} else if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendError(to.corr, errNotHere)
+	}
+}
+
+// sayReady answers the request to restore.
+func (i *moveIn) sayReady() {
+	if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendReply(to.corr, 0, nil)
+	}
 }
 
 // unregister removes the temporary queue, with the place in the Spot.

@@ -371,9 +371,9 @@ func (n *Node) removeOrphan(ctx context.Context, what string, kind store.Kind, r
 }
 
 // deleteOrphan removes a row of this process that has no object, wherever it says that one
-// is a member.
+// is a member or goes.
 func (n *Node) deleteOrphan(ctx context.Context, row *store.Authority, op store.OpID) (store.Change, error) {
-	if !row.InUserSpot {
+	if !row.InUserSpot && row.Move == nil {
 		return n.store.Delete(ctx, store.FenceOf(row), op)
 	}
 	f := store.FreeOf(row, op)

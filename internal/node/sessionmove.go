@@ -5,6 +5,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 )
 
@@ -91,7 +92,9 @@ func (n *Node) isSelf(p *wire.Process) bool {
 // commitBinding tells the Session's owner that the Actor is here now, as ref. The Actor is
 // in the object table and its queue takes messages. What the Actor pushes comes behind it.
 func (n *Node) commitBinding(b binding, relocation [16]byte, ref ActorRef) {
+	failpoint.Hit("R15.before")
 	n.endSeal(b, wire.SessionRelocationRoute{Commit: true, Relocation: relocation, Ref: wireRef(ref)})
+	failpoint.Hit("R15.after")
 }
 
 // abortBinding tells the Session's owner that the Actor stays here, as ref. Its queue takes

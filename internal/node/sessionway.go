@@ -8,6 +8,7 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/session"
 )
@@ -289,8 +290,9 @@ func (w *sessionWay) refuse(h *heldPacket, err *Error) {
 	}
 }
 
-// await has a task wait for credit and go on with the first packet then, if that still
-// waits for it. It returns false if the node stops.
+// await has a task wait for credit and go on with what waits then. If none comes, the first
+// packet ends, unless it waits for something else meanwhile. It returns false if the node
+// stops.
 func (w *sessionWay) await(lacks credit) bool {
 	s := w.session
 	w.tries++
@@ -300,10 +302,8 @@ func (w *sessionWay) await(lacks credit) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		switch {
-		case err == nil && (w.tries != try || !w.route.Submitting()):
-			lacks.putBack()
 		case err == nil:
-			w.submit(lacks)
+			w.submit(lacks) // which gives it back if nothing, or something else, is to be sent
 		case w.tries == try && w.route.Submitting():
 			w.endFirst(err)
 			w.submit(credit{})
@@ -407,6 +407,7 @@ func (m *sealing) event(kind session.RouteEventKind) session.RouteEvent {
 // last one that was sent, later if the Actor's owner before may still show something.
 // NotFound: there is no such binding any more.
 func (n *Node) seal(m *sealing, confirm func(*Error)) {
+	failpoint.Hit("R03.O.before")
 	s := n.session(m.key.session)
 	if s == nil {
 		confirm(errBindingOver)
@@ -431,6 +432,7 @@ func (n *Node) seal(m *sealing, confirm func(*Error)) {
 		b.way.confirm = earlier
 		confirm(fail(errkind.Unavailable, opMoveSession, m.id, "its session's owner refuses: %v", e.Why))
 	}
+	failpoint.Hit("R03.O.after")
 }
 
 // sourceDrained notes that the owner of that binding shows the client nothing more.
@@ -464,6 +466,7 @@ func (n *Node) sourceDrained(m *sealing) {
 // Actor stays, and has what waited submitted before anything else. link is that of who
 // tells it, at which the Actor is; cell is the Actor if it is here.
 func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionRelocationRoute) {
+	failpoint.Hit("R15.O.before")
 	next := &sessionBinding{ref: refFromWire(&m.Ref), gen: m.BindingGen, link: link, cell: cell}
 	s := n.session(m.Session)
 	if s == nil {
@@ -493,6 +496,7 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 		ev.Kind = session.RouteCommit
 	}
 	b.way.step(clock.Now(), ev, next)
+	failpoint.Hit("R15.O.after")
 }
 
 // credit is bytes of a link's credit.

@@ -95,7 +95,7 @@ func ask[T any](p *process, a asking, call func() (T, error), done func(T, error
 	switch {
 	case w.now < w.store.away || w.chance(w.Refuse):
 		hit("refused")
-		w.post(there, p, func() { done(none, store.ErrUnavailable) })
+		w.post(min(there, limit), p, func() { done(none, store.ErrUnavailable) })
 	case w.chance(w.LoseRequest):
 		lose(there+back, "lost request")
 	case w.chance(w.Late):

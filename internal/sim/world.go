@@ -27,6 +27,7 @@ type World struct {
 	ops       int // operation ids that were drawn
 	calls     int
 	histories int
+	moves     *moves // nil: this world plays creations
 }
 
 // The types of objects, and what each run has of time.
@@ -61,6 +62,10 @@ func Run(k Kind, t *Tape, lines int) (o Outcome) {
 		}
 		o = Outcome{w.failed, t.Read(), w.log.hash, w.steps, w.histories, w.Cover, w.log.lines}
 	}()
+	if k.moves {
+		w.playMoves(k)
+		return o
+	}
 	w.Settings = k.settings(t)
 	w.ledger = ledger{w: w, of: map[store.ObjectGen]*incarnation{}, last: map[string]*incarnation{}}
 	w.newStore()
@@ -141,6 +146,10 @@ func (w *World) find(rid string, lifecycle store.LeaseGen) *process {
 // acts checks I1 for all objects of a process that may have begun to act on them.
 func (w *World) acts(p *process) {
 	if !p.mayAct() {
+		return
+	}
+	if p.host != nil {
+		w.moves.book.acts(p.host)
 		return
 	}
 	for _, id := range w.names {

@@ -1,0 +1,366 @@
+package proctest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/internal/witness"
+	"github.com/zlnode/zlnode/store"
+)
+
+// Options say what cluster is started.
+type Options struct {
+	Dir     string // for its files; a test's own
+	Servers []string
+	Redis   bool                 // the Store is a redis-server, which may be killed; else an embedded one
+	Lease   time.Duration        // of a process; 0: the node's default
+	Behind  func(*zlnode.Config) // has the node be dialled by a road
+	Timeout time.Duration        // of Joins and requests
+}
+
+// gatewayRID and senderRID are the nodes that are no object servers: the one with the Sessions,
+// and the one of the test's own process.
+const (
+	gatewayRID = "gate"
+	senderRID  = "sender"
+)
+
+// Cluster is a running one. Its methods are for the test's goroutine.
+type Cluster struct {
+	opts      Options
+	namespace string
+	url       string
+	storeAddr string
+	storage   *process // the Store's
+	nodes     map[string]*process
+	all       []*process // that there ever were, but the Store's
+	sender    *zlnode.Node
+	view      store.Store
+	load      *load
+	gate      atomic.Pointer[string] // the address of the Sessions' port
+}
+
+var meshKey = []byte("a mesh key for process tests")
+
+// Start starts the Store, the nodes and the sender, and waits until all are linked.
+func Start(ctx context.Context, opts Options) (c *Cluster, err error) {
+	c = &Cluster{opts: opts, nodes: map[string]*process{}}
+	var b [6]byte
+	rand.Read(b[:])
+	c.namespace = "proc-" + hex.EncodeToString(b[:])
+	defer func() {
+		if err != nil {
+			c.killAll()
+		}
+	}()
+	if c.storeAddr, err = freePort(); err != nil {
+		return nil, err
+	}
+	c.url = "redis://" + c.storeAddr
+	if err := c.StartStore(ctx); err != nil {
+		return nil, err
+	}
+	for _, rid := range append(slices.Clone(opts.Servers), gatewayRID) {
+		if err := c.StartNode(rid); err != nil {
+			return nil, err
+		}
+	}
+	w, err := witness.Create(filepath.Join(opts.Dir, senderRID), recordsMax)
+	if err != nil {
+		return nil, err
+	}
+	c.load = &load{c: c, w: w}
+	cfg := c.config(senderRID)
+	cfg.Logger = zerolog.Nop()
+	if c.sender, err = zlnode.Start(ctx, cfg, newApp(w)); err != nil {
+		return nil, err
+	}
+	if c.view, err = node.OpenStore(ctx, c.url, c.namespace); err != nil {
+		return nil, err
+	}
+	return c, c.sender.WaitPeers(ctx, len(opts.Servers))
+}
+
+// freePort is one of which nobody made use since; the Store has to be found there again.
+func freePort() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
+}
+
+// StartStore starts the Store, with what an earlier redis-server has left.
+func (c *Cluster) StartStore(ctx context.Context) (err error) {
+	if !c.opts.Redis {
+		if c.storage, err = spawn("store"); err != nil {
+			return err
+		}
+		return c.storage.begin(&order{Store: c.storeAddr})
+	}
+	exe, err := exec.LookPath("redis-server")
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(c.storeAddr)
+	if err != nil {
+		return err
+	}
+	c.storage, err = spawn("store", exe, "--port", port, "--bind", "127.0.0.1", "--dir", c.opts.Dir,
+		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no")
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := net.Dial("tcp", c.storeAddr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-c.storage.done:
+			return fmt.Errorf("redis-server ended: %w\n%s", c.storage.err, c.storage.log.String())
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// config is what all nodes share.
+func (c *Cluster) config(rid string) zlnode.Config {
+	cfg := zlnode.Config{
+		RID: rid, Role: zlnode.RoleClient, Listen: "127.0.0.1:0", MeshKey: meshKey, StoreURL: c.url, Namespace: c.namespace,
+		RequestTimeout: c.opts.Timeout, CreateTimeout: c.opts.Timeout, RelocationChunkBytes: 1 << 10, MessageFollowDuration: 20 * time.Second,
+		RouteCacheMaxAge: 2 * time.Second,
+	}
+	if ttl := c.opts.Lease; ttl != 0 {
+		cfg.LeaseTTL, cfg.LeaseMargin, cfg.LeaseRenew, cfg.LeaseTimeout = ttl, ttl/4, ttl/8, ttl/4
+	}
+	switch {
+	case c.opts.Redis:
+		cfg.RecoveryHold = cfg.LeaseTTL + cfg.LeaseMargin
+	default:
+		cfg.RecoveryHold = -1
+	}
+	if slices.Contains(c.opts.Servers, rid) {
+		cfg.Role = zlnode.RoleServer
+	}
+	if rid == gatewayRID {
+		cfg.Sessions = []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: playerType}}
+	}
+	if c.opts.Behind != nil {
+		c.opts.Behind(&cfg)
+	}
+	return cfg
+}
+
+// StartNode starts a node, again if one of that RID has ended.
+func (c *Cluster) StartNode(rid string) error {
+	p, err := spawn(fmt.Sprintf("%s#%d", rid, len(c.all)))
+	if err != nil {
+		return err
+	}
+	c.nodes[rid] = p
+	c.all = append(c.all, p)
+	if err := p.begin(&order{Config: c.config(rid), Witness: filepath.Join(c.opts.Dir, p.name)}); err != nil {
+		return err
+	}
+	if rid == gatewayRID {
+		c.gate.Store(&p.hello.Sessions)
+	}
+	return nil
+}
+
+// poll calls f until it is done, as long as ctx lasts.
+func poll(ctx context.Context, what string, f func() (done bool, err error)) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done, err := f()
+		if done {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w: %w", what, ctx.Err(), err)
+		}
+	}
+}
+
+// Populate makes a User Spot at each server, and Actors.
+func (c *Cluster) Populate(ctx context.Context, actors int) error {
+	for _, rid := range c.opts.Servers {
+		err := poll(ctx, "a spot at "+rid, func() (bool, error) {
+			made, err := c.sender.CreateSpot(ctx, zlnode.CreateSpot{ID: placePrefix + rid, Type: "room"})
+			if err != nil || made.Ref.RID == rid {
+				return err == nil, err
+			}
+			_, err = c.sender.CloseSpot(ctx, made.Ref)
+			return false, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i := range actors {
+		if _, err := c.sender.CreateActor(ctx, zlnode.CreateActor{ID: actorID(i), Type: walkerType}); err != nil {
+			return err
+		}
+	}
+	c.load.actors = actors
+	return nil
+}
+
+func actorID(i int) string { return fmt.Sprintf("actor-%d", i) }
+
+// Settle heals what may be healed by hand: each Actor answers, or it was lost with a process
+// and is freed by its exact ref. It returns the ids of those.
+func (c *Cluster) Settle(ctx context.Context) (lost []string, err error) {
+	for i := range c.load.actors {
+		id, gone := actorID(i), false
+		err := poll(ctx, id+" neither answers nor is it lost", func() (bool, error) {
+			ask, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			_, err := zlnode.Request[string](ask, c.sender.Actor(id), "where", struct{}{})
+			if err == nil {
+				return true, nil
+			}
+			var why error
+			if gone, why = c.lost(ask, id); !gone {
+				return false, errors.Join(err, why)
+			}
+			return true, nil
+		})
+		if err != nil {
+			return lost, errors.Join(err, c.describe(id))
+		}
+		if !gone {
+			continue
+		}
+		lost = append(lost, id)
+		err = poll(ctx, id+" cannot be freed", func() (bool, error) {
+			ref, found, err := c.sender.FindActor(ctx, id)
+			if !found && err == nil && ref == (zlnode.ActorRef{}) {
+				return true, nil
+			}
+			freed, failed := c.sender.DestroyActor(ctx, ref)
+			return freed, errors.Join(err, failed)
+		})
+		if err != nil {
+			return lost, errors.Join(err, c.describe(id))
+		}
+	}
+	return lost, nil
+}
+
+// lost reports whether the Actor's owner is a process that has died, or says that it is stuck.
+func (c *Cluster) lost(ctx context.Context, id string) (bool, error) {
+	row, found, err := c.view.Read(ctx, id)
+	if err != nil || !found {
+		return false, err
+	}
+	for _, p := range c.all {
+		if p.died != 0 && !p.alive() && p.hello.Lifecycle == uint64(row.LeaseGen) {
+			return true, nil
+		}
+	}
+	owner := c.nodes[row.RID]
+	if owner == nil || !owner.alive() {
+		return false, nil
+	}
+	stuck, err := owner.stuck()
+	return slices.Contains(stuck, id), err
+}
+
+// describe says for a message what the Store has of an object.
+func (c *Cluster) describe(id string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	row, found, err := c.view.Read(ctx, id)
+	if err != nil || !found {
+		return fmt.Errorf("%s: row %v: %w", id, found, err)
+	}
+	text := fmt.Sprintf("%s: row %+v", id, row)
+	if row.Move != nil {
+		text += fmt.Sprintf(" moves %+v", *row.Move)
+	}
+	for rid, p := range c.nodes {
+		if p.alive() {
+			stuck, err := p.stuck()
+			text += fmt.Sprintf("; %s has stuck %v %v", rid, stuck, err)
+		}
+	}
+	return errors.New(text)
+}
+
+// Audit waits until the Store's books agree.
+func (c *Cluster) Audit(ctx context.Context) error {
+	var lines []string
+	err := poll(ctx, "the store's audit", func() (bool, error) {
+		var err error
+		lines, err = c.view.Audit(ctx)
+		return err == nil && len(lines) == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, strings.Join(lines, "; "))
+	}
+	return nil
+}
+
+// Stop ends the cluster in order and returns what is wrong with how it went.
+func (c *Cluster) Stop(rules witness.Rules) (wrong []string) {
+	note := func(err error) {
+		if err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	for _, p := range c.all {
+		note(p.stop())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	note(c.sender.Shutdown(ctx))
+	note(c.view.Close())
+	c.storage.kill()
+	var logs []witness.Log
+	for _, p := range c.all {
+		wrong = append(wrong, p.complaints()...)
+		l, err := p.records()
+		note(err)
+		logs = append(logs, l)
+	}
+	mine, err := witness.Read(filepath.Join(c.opts.Dir, senderRID))
+	note(err)
+	note(c.load.w.Close())
+	logs = append(logs, witness.Log{Process: senderRID, Records: mine})
+	for _, v := range witness.Check(logs, rules) {
+		wrong = append(wrong, v.String())
+	}
+	return wrong
+}
+
+// killAll leaves no process behind.
+func (c *Cluster) killAll() {
+	for _, p := range append(slices.Clone(c.all), c.storage) {
+		if p != nil && p.alive() {
+			p.kill()
+		}
+	}
+}
