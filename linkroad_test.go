@@ -47,7 +47,7 @@ type passing struct {
 type roadAction int
 
 const (
-	cutBefore   roadAction = iota // the record is lost with the link, and there is no other until open
+	cutBefore   roadAction = iota // the record is lost with the link, and there is no other link until open
 	cutBehind                     // the record is the last that comes
 	stallBefore                   // nothing passes between the two, from the record on, until goOn
 )
@@ -239,14 +239,6 @@ func (r *linkRoads) at(do roadAction, from, to string, cmd wire.Command, nth int
 	return s
 }
 
-// cut ends the link between two nodes; there is no other until open.
-func (r *linkRoads) cut(a, b string) {
-	r.mu.Lock()
-	r.away[pairOf(a, b)] = true
-	r.mu.Unlock()
-	r.closeAll(pairOf(a, b))
-}
-
 func (r *linkRoads) closeAll(between pair) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -257,21 +249,14 @@ func (r *linkRoads) closeAll(between pair) {
 	}
 }
 
+// open lets the two link again.
 func (r *linkRoads) open(a, b string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.away, pairOf(a, b))
 }
 
-// stall lets nothing pass any more between two nodes until goOn, and closes nothing.
-func (r *linkRoads) stall(a, b string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.still[pairOf(a, b)] == nil {
-		r.still[pairOf(a, b)] = make(chan struct{})
-	}
-}
-
+// goOn ends a stall.
 func (r *linkRoads) goOn(a, b string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -253,8 +253,15 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 		return destroyEnd{}
 	}
 	kept, err := true, n.leaveSpot(cell)
-	if err == nil {
-		kept, _, err = n.deleteRow(cell, op)
+	for wait := createWaitMin; err == nil; wait = min(2*wait, settleWaitMax) {
+		var why store.Reason
+		kept, why, err = n.deleteRow(cell, op)
+		// Who was to come into a Spot of a node that stops does not, but its source may not
+		// have told the Store yet.
+		if why != store.NotEmpty || !n.stopping.Load() || !pause(n.life, wait) {
+			break
+		}
+		err = nil
 	}
 	switch {
 	case kept:
