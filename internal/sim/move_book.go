@@ -122,7 +122,7 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	if isRemoval[what] && err == nil && c.Reason == store.Applied {
 		for _, f := range b.all {
 			row, found, _ := b.w.store.Read(background, f.id)
-			f.gone = f.gone || !f.doubt && (!found || row.ObjectGen != f.gen)
+			f.gone = f.gone || (!f.doubt || f.owner == h.self()) && (!found || row.ObjectGen != f.gen)
 		}
 	}
 	row := &c.Record
@@ -514,4 +514,12 @@ func (b *book) targetEnds(i *arriving, how relay.TargetOutcome) {
 		}
 	}
 	m.opened = how == relay.TargetOpened
+}
+
+// dropped is told when a process ends an Actor.
+func (b *book) dropped(a *actor) {
+	f := b.of[a.ref.gen]
+	if f.owner == a.h.self() && f.as == a.ref.owner && !f.gone && a.tenure == owned && !a.h.stopping && !f.doubt {
+		b.w.fail("I12", "%s ends %s, which is its own", a.h.name(), f.id)
+	}
 }
