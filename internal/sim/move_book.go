@@ -35,6 +35,7 @@ type life struct {
 	running *host // a turn of it
 	opened  map[store.OwnerGen]place
 	gone    bool // its row was removed
+	undone  bool // its row came back by a change that was applied late; it can be removed by hand
 	doubt   bool // the Store may have lost what it said of it, and its owner has not written it again
 }
 
@@ -103,7 +104,6 @@ type moveRecord struct {
 	aborted   bool // or its end
 	joined    int
 	left      int
-	opened    bool
 	asked     int
 }
 
@@ -140,6 +140,10 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	case "reassert":
 		if row.OwnerGen < f.as {
 			b.w.Cover.Mark("a row was written again of an earlier owner")
+		}
+		if f.undone = f.gone && !f.doubt; f.undone {
+			b.w.Cover.Mark("a row that was removed came back by a late re-assertion")
+			return
 		}
 		f.owner, f.as, f.doubt, f.gone = refOf(row).at, row.OwnerGen, false, false
 	case "abort move", "give up move", "sweep":
@@ -513,7 +517,9 @@ func (b *book) targetEnds(i *arriving, how relay.TargetOutcome) {
 			b.w.fail("I5", "%s drops %s, which is its own", i.h.name(), i.a.ref.id)
 		}
 	}
-	m.opened = how == relay.TargetOpened
+	if how == relay.TargetDropped {
+		m.asked = 0 // one that comes late begins anew (RL-23)
+	}
 }
 
 // dropped is told when a process ends an Actor.
