@@ -435,7 +435,12 @@ func (b *book) captured(o *leaving, state []int) {
 	}
 }
 
-func (b *book) ready(i *arriving) { b.w.Cover.Mark("relay-ready") }
+func (b *book) ready(i *arriving) {
+	b.w.Cover.Mark("relay-ready")
+	if s := b.w.script; s != nil && s.ready == 0 {
+		s.ready = s.steps
+	}
+}
 
 func (b *book) boundary(o *leaving) {
 	b.moves[o.id].boundary = true
@@ -443,6 +448,9 @@ func (b *book) boundary(o *leaving) {
 }
 
 func (b *book) merged(i *arriving) {
+	if s := b.w.script; s != nil && s.known == 0 {
+		s.known = s.steps
+	}
 	m := b.moves[i.id]
 	if f := m.life; !m.committed || f.owner != i.h.self() || f.as != i.a.ref.owner {
 		b.w.fail("I5", "%s takes %s as owner %d, which is %s's as %d", i.h.name(), i.a.ref.id, i.a.ref.owner, f.owner.RID, f.as)

@@ -29,6 +29,17 @@ func (m *moves) expectRest(when string) {
 	for _, id := range m.ids {
 		m.expectAtPlace(when, id)
 	}
+	for _, p := range w.living {
+		for _, a := range p.host.cells() {
+			if a.stuck != "" { // it keeps what it has until it is freed
+				m.book.held(a.cur, func(it item) {
+					if it.l != nil {
+						it.l.op.excused = true
+					}
+				})
+			}
+		}
+	}
 	for _, o := range m.book.said {
 		switch {
 		case o.excused:
