@@ -184,20 +184,40 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
 		failpoint.Hit("R13.before")
-		if err := n.joinedSpot(ctx, i.spotHere(), i.cell.ref); err != nil {
+		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref) })
+		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
 		i.tellLeft()
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
-		if err := n.complete(ctx, i.cell, done); err != nil {
+		err := i.acting(ctx, func(ctx context.Context) *Error { return n.complete(ctx, i.cell, done) })
+		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
 		failpoint.Hit("R13.after")
 	case relay.TargetEnd: // see run
 	}
 	return happened
+}
+
+// acting runs a callback of an Actor that is here. Times in which the node may not act do not
+// count: behind them there is another try, be it past the deadline.
+func (i *moveIn) acting(ctx context.Context, callback func(context.Context) *Error) *Error {
+	n := i.node
+	for {
+		err := callback(ctx)
+		if err == nil || err != errNotOwner && n.mayAct(clock.Now()) {
+			return err
+		}
+		for !n.mayAct(clock.Now()) {
+			if n.stopping.Load() || !pause(n.life, createWaitMax) {
+				return err
+			}
+		}
+		ctx = n.life
+	}
 }
 
 // waiting takes who waits for an answer.

@@ -282,7 +282,7 @@ func (n *Node) deleteUnknown() bool {
 		if err == nil && found && row.State == store.Ready && n.owns(&row) && !n.has(id) {
 			var change store.Change
 			change, err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.deleteOrphan(ctx, &row, newOpID()) })
-			all = all && (err != nil || change.Reason != store.LeaseExpired)
+			all = all && (err != nil || change.Reason != store.LeaseExpired && change.Reason != store.VersionConflict) // or it changed meanwhile
 		}
 		all = all && (err == nil || unreadable(err))
 	}

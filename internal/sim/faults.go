@@ -173,6 +173,9 @@ func (w *World) strike(p *process) {
 		w.hit(p, "stop")
 		w.note(p, "stops", "", "", 0)
 		p.stopping = true
+		if p.host != nil {
+			p.host.stop()
+		}
 		w.post(w.choosePause(), p, func() { p.die("ends") })
 	}
 }

@@ -266,6 +266,7 @@ func (a *actor) vacate() {
 }
 
 func (h *host) drop(a *actor, f *failure) {
+	h.w.moves.book.dropped(a)
 	h.leaveTable(a)
 	a.gone = true
 	h.w.note(h.process, "drops", a.ref.id, f.text, uint64(a.ref.gen))

@@ -35,6 +35,7 @@ type life struct {
 	running *host // a turn of it
 	opened  map[store.OwnerGen]place
 	gone    bool // its row was removed
+	undone  bool // its row came back by a change that was applied late; it can be removed by hand
 	doubt   bool // the Store may have lost what it said of it, and its owner has not written it again
 }
 
@@ -103,7 +104,6 @@ type moveRecord struct {
 	aborted   bool // or its end
 	joined    int
 	left      int
-	opened    bool
 	asked     int
 }
 
@@ -122,7 +122,7 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	if isRemoval[what] && err == nil && c.Reason == store.Applied {
 		for _, f := range b.all {
 			row, found, _ := b.w.store.Read(background, f.id)
-			f.gone = f.gone || !f.doubt && (!found || row.ObjectGen != f.gen)
+			f.gone = f.gone || (!f.doubt || f.owner == h.self()) && (!found || row.ObjectGen != f.gen)
 		}
 	}
 	row := &c.Record
@@ -140,6 +140,10 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	case "reassert":
 		if row.OwnerGen < f.as {
 			b.w.Cover.Mark("a row was written again of an earlier owner")
+		}
+		if f.undone = f.gone && !f.doubt; f.undone {
+			b.w.Cover.Mark("a row that was removed came back by a late re-assertion")
+			return
 		}
 		f.owner, f.as, f.doubt, f.gone = refOf(row).at, row.OwnerGen, false, false
 	case "abort move", "give up move", "sweep":
@@ -431,7 +435,12 @@ func (b *book) captured(o *leaving, state []int) {
 	}
 }
 
-func (b *book) ready(i *arriving) { b.w.Cover.Mark("relay-ready") }
+func (b *book) ready(i *arriving) {
+	b.w.Cover.Mark("relay-ready")
+	if s := b.w.script; s != nil && s.ready == 0 {
+		s.ready = s.steps
+	}
+}
 
 func (b *book) boundary(o *leaving) {
 	b.moves[o.id].boundary = true
@@ -439,6 +448,9 @@ func (b *book) boundary(o *leaving) {
 }
 
 func (b *book) merged(i *arriving) {
+	if s := b.w.script; s != nil && s.known == 0 {
+		s.known = s.steps
+	}
 	m := b.moves[i.id]
 	if f := m.life; !m.committed || f.owner != i.h.self() || f.as != i.a.ref.owner {
 		b.w.fail("I5", "%s takes %s as owner %d, which is %s's as %d", i.h.name(), i.a.ref.id, i.a.ref.owner, f.owner.RID, f.as)
@@ -513,5 +525,15 @@ func (b *book) targetEnds(i *arriving, how relay.TargetOutcome) {
 			b.w.fail("I5", "%s drops %s, which is its own", i.h.name(), i.a.ref.id)
 		}
 	}
-	m.opened = how == relay.TargetOpened
+	if how == relay.TargetDropped {
+		m.asked = 0 // one that comes late begins anew (RL-23)
+	}
+}
+
+// dropped is told when a process ends an Actor.
+func (b *book) dropped(a *actor) {
+	f := b.of[a.ref.gen]
+	if f.owner == a.h.self() && f.as == a.ref.owner && !f.gone && a.tenure == owned && !a.h.stopping && !f.doubt {
+		b.w.fail("I12", "%s ends %s, which is its own", a.h.name(), f.id)
+	}
 }

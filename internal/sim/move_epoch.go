@@ -281,11 +281,12 @@ func (h *host) deleteUnknown(round int) {
 	}
 	for _, id := range slices.Concat(h.w.moves.ids, h.w.moves.rooms) {
 		h.read(nil, id, storeCallMax, func(row store.Authority, found bool, err error) {
-			read(err == nil)
 			if err == nil && found && row.State == store.Ready && h.owns(&row) && !h.has(id) && round == h.round {
 				h.w.Cover.Mark("an unknown row was removed")
-				h.deleteOrphan(&row, func(bool, *failure) {})
+				h.deleteOrphan(&row, func(gone bool, _ *failure) { read(gone) })
+				return
 			}
+			read(err == nil)
 		})
 	}
 }

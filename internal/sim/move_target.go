@@ -501,6 +501,10 @@ func (i *arriving) callback(what string, is relay.TargetFact) {
 	h.callback(what, func(ok bool) {
 		e := relay.TargetEvent{Is: is}
 		switch {
+		case !ok && !h.stopping: // such times do not count
+			h.w.Cover.Mark("a callback waited until the process might act")
+			h.after(again, func() { i.callback(what, is) })
+			return
 		case !ok:
 			e.Failure = errNotOwner.relay()
 		case fails:

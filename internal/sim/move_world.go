@@ -55,6 +55,7 @@ func (w *World) leasing() lease.Config {
 
 const (
 	recoveryHold = 20 * time.Second
+	movesStart   = recoveryHold + time.Second // nothing is made before
 	// moveSettleTime is enough for the validity of the last moves, for leases, follows and for
 	// what is late.
 	moveSettleTime = 150 * time.Second
@@ -67,7 +68,7 @@ func (w *World) newMoves(k Kind) *moves {
 		w: w, places: [...]int{16, 1}[w.choose(2)],
 		timing: relay.Timing{
 			Wait: timing.Wait, WaitMax: timing.WaitMax, Settle: settleWait, CutoverWait: time.Second, SealTimeout: sealTimeout,
-			Validity: 30 * time.Second, Prepared: 5 * time.Second,
+			Validity: [...]time.Duration{30, 10}[w.choose(2)] * time.Second, Prepared: 5 * time.Second,
 		},
 		follow:  [...]time.Duration{10, 30, 1, 0}[w.choose(4)] * time.Second,
 		rejects: rare(60), breaks: rare(40), drags: rare(60),
@@ -86,7 +87,13 @@ func (w *World) newMoves(k Kind) *moves {
 
 // playMoves plays a world of moves.
 func (w *World) playMoves(k Kind) {
-	m := w.newMoves(k)
+	var m *moves
+	chaos, settle := chaosTime, moveSettleTime
+	if w.script != nil {
+		m, chaos, settle = w.newScriptMoves(), scriptTime, scriptSettle
+	} else {
+		m = w.newMoves(k)
+	}
 	w.moves = m
 	w.ledger = ledger{w: w, of: map[store.ObjectGen]*incarnation{}, last: map[string]*incarnation{}}
 	w.newStore()
@@ -97,15 +104,19 @@ func (w *World) playMoves(k Kind) {
 		w.apart = append(w.apart, make([]time.Duration, w.nodes))
 		w.restart(n, 0)
 	}
-	w.advance(startTime)
+	w.advance(movesStart)
 	m.begin()
 	w.Faults = faults
-	w.post(0, nil, w.nemesis)
-	m.schedule()
-	w.advance(startTime + chaosTime)
+	if w.script != nil {
+		m.tell()
+	} else {
+		w.post(0, nil, w.nemesis)
+		m.schedule()
+	}
+	w.advance(movesStart + chaos)
 	w.heal()
 	m.rejects, m.breaks, m.drags = 0, 0, 0
-	w.advance(w.now + moveSettleTime)
+	w.advance(w.now + settle)
 	m.expectRest("after the faults")
 	m.expectAnswers()
 	m.expectNothing()
@@ -168,7 +179,7 @@ func (m *moves) make(p *process, id string, kind store.Kind, wide bool) {
 
 // mark notes a state of the Store to which a failover may go back.
 func (m *moves) mark() {
-	if m.w.Failover == 0 {
+	if m.w.Failover == 0 && m.w.script == nil {
 		return
 	}
 	m.marks = slices.DeleteFunc(m.marks, func(k mark) bool { return k.at < m.w.now-lagMax })
@@ -215,13 +226,13 @@ func (m *moves) drawFactory() time.Duration {
 // schedule draws what is said and asked for.
 func (m *moves) schedule() {
 	w := m.w
-	for range 3 + w.choose(8) { // a burst is a Join with what is said around it
-		at := startTime + time.Duration(w.choose(256))*chaosTime/300
+	for range 6 + w.choose(16) { // a burst is a Join with what is said around it
+		at := movesStart + time.Duration(w.choose(256))*chaosTime/300
 		id := m.ids[w.choose(len(m.ids))]
 		w.post(at-w.now, nil, func() { m.burst(id) })
 	}
 	for range w.choose(6) {
-		at := startTime + time.Duration(w.choose(256))*chaosTime/300
+		at := movesStart + time.Duration(w.choose(256))*chaosTime/300
 		w.post(at-w.now, nil, m.destroySomething)
 	}
 	w.post(2*time.Second, nil, m.tend)

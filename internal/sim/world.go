@@ -27,7 +27,9 @@ type World struct {
 	ops       int // operation ids that were drawn
 	calls     int
 	histories int
-	moves     *moves // nil: this world plays creations
+	moves     *moves  // nil: this world plays creations
+	script    *script // of faults; nil: chance
+	forced    string  // a fault of the Store's next call of a machine, by a script
 }
 
 // The types of objects, and what each run has of time.
@@ -53,8 +55,10 @@ type Outcome struct {
 }
 
 // Run plays one history of the kind, and keeps the last lines of its log.
-func Run(k Kind, t *Tape, lines int) (o Outcome) {
-	w := &World{kernel: kernel{Tape: t}, Cover: NewCover()}
+func Run(k Kind, t *Tape, lines int) Outcome { return play(k, t, lines, nil) }
+
+func play(k Kind, t *Tape, lines int, s *script) (o Outcome) {
+	w := &World{kernel: kernel{Tape: t}, Cover: NewCover(), script: s}
 	w.log.keep = lines
 	defer func() {
 		if r := recover(); r != nil {
@@ -94,6 +98,9 @@ func (w *World) advance(until time.Duration) {
 		e, ok := w.pop(until)
 		if !ok {
 			break
+		}
+		if w.script != nil {
+			w.script.step(w)
 		}
 		if e.to != nil {
 			if len(e.to.machines) > 0 {
