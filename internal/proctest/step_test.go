@@ -103,3 +103,46 @@ func TestAProcessIsKilledAtAStep(t *testing.T) {
 	t.Run("target", func(t *testing.T) { eachStep(t, targetSteps, "R08.after R11.after", run("a")) })
 	t.Run("owner", func(t *testing.T) { eachStep(t, ownerSteps, "R15.O.before", run(gatewayRID)) })
 }
+
+// A process that is stopped at a step, and goes on before its lease ends or behind that.
+func TestAProcessIsPausedAtAStep(t *testing.T) {
+	run := func(rid string, pause time.Duration) func(*testing.T, string) {
+		return func(t *testing.T, step string) {
+			c, ctx := hurt(t, Options{}, rid, step, "stop")
+			wait(ctx, pause)
+			if err := c.nodes[rid].resume(); err != nil {
+				t.Fatal(err)
+			}
+			if lost := check(t, ctx, c, witness.Rules{Lossy: true}); len(lost) > 0 {
+				t.Errorf("lost %v", lost)
+			}
+		}
+	}
+	for _, of := range []struct {
+		name, short, long string
+		rid               string
+		steps             []string
+	}{
+		{"source", "R08.S.before", "R08.S.before R04.after", "a", sourceSteps},
+		{"target", "", "R08.after R11.before", "a", targetSteps},
+		{"owner", "R03.O.before", "", gatewayRID, ownerSteps},
+	} {
+		t.Run(of.name+" shortly", func(t *testing.T) { eachStep(t, of.steps, of.short, run(of.rid, ttl/3)) })
+		t.Run(of.name+" past its lease", func(t *testing.T) { eachStep(t, of.steps, of.long, run(of.rid, ttl+ttl/2)) })
+	}
+}
+
+// A process stands at a step and the other end of its moves is killed; then it goes on.
+func TestTheOtherEndIsKilledAtAStep(t *testing.T) {
+	run := func(t *testing.T, step string) {
+		c, ctx := hurt(t, Options{}, "a", step, "stop")
+		c.nodes["b"].kill()
+		if err := c.nodes["a"].resume(); err != nil {
+			t.Fatal(err)
+		}
+		again(t, c, "b")
+		check(t, ctx, c, witness.Rules{Lossy: true})
+	}
+	t.Run("target", func(t *testing.T) { eachStep(t, sourceSteps, "R10.after", run) })
+	t.Run("source", func(t *testing.T) { eachStep(t, targetSteps, "R11.before", run) })
+}
