@@ -33,10 +33,10 @@ func TestATargetThatDiesBeforeItIsReadyTakesNothingAlong(t *testing.T) {
 				x.bound().ticking()
 				entry := x.entryOf()
 				x.asks(x.c, "before")
-				end := x.roads.at(cutBefore, at.at.from, at.at.to, at.at.cmd, at.nth)
+				end := x.roads.At(cutBefore, at.at.from, at.at.to, at.at.cmd, at.nth)
 				x.goes(walkTo{Timeout: 700 * time.Millisecond}) // less than a target waits for its cutover
 				x.tells(x.a, "moving-1", "moving-2")
-				receive(t, end.reached)
+				receive(t, end.Reached)
 				x.child.kill()
 				x.stays(zlnode.DeadlineExceeded, entry)
 			})
@@ -53,11 +53,11 @@ func TestAnActorWhoseTargetDiesBehindTheBoundaryIsListed(t *testing.T) {
 	onCrossing(t, o, func(t *testing.T, x *crossing) {
 		x.ticking()
 		x.asks(x.c, "before")
-		end := x.roads.at(stallBefore, "a", "b", wire.CmdCutover, 1)
+		end := x.roads.At(stallBefore, "a", "b", wire.CmdCutover, 1)
 		x.goes(walkTo{Timeout: time.Second})
-		receive(t, end.reached)
+		receive(t, end.Reached)
 		x.child.kill()
-		x.roads.goOn("a", "b")
+		x.roads.GoOn("a", "b")
 		held := make(chan error, 1)
 		go func() {
 			_, err := zlnode.Request[[]string](x.ctx, x.c.Actor(x.ref.ID), "ask", "no")
@@ -107,7 +107,7 @@ func TestATargetGoesOnWithoutItsSource(t *testing.T) {
 				x.asks(x.c, "before")
 				other := x.createActorAt(x.c, "a", "walker")
 				entered, release := x.inRestore()
-				end := x.roads.at(stallBefore, "a", "b", at.cmd, 1)
+				end := x.roads.At(stallBefore, "a", "b", at.cmd, 1)
 				x.goes(walkTo{Timeout: 10 * time.Second})
 				receive(t, entered)
 				x.tells(x.c, "moving-1")
@@ -115,7 +115,7 @@ func TestATargetGoesOnWithoutItsSource(t *testing.T) {
 					t.Fatal(err)
 				}
 				release()
-				receive(t, end.reached)
+				receive(t, end.Reached)
 				x.child.kill()
 				done := receive(t, x.walk.ended)
 				if done.Outcome != zlnode.JoinAccepted || done.Ref.RID != "b" {

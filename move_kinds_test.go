@@ -26,11 +26,11 @@ func moveFailures() []moveFailure {
 	breaks := errors.New("breaks")
 	inAdmission := func(do func(t *testing.T, x *crossing)) func(*testing.T, *crossing) func() {
 		return func(t *testing.T, x *crossing) func() {
-			asked := x.roads.at(stallBefore, "a", "b", wire.CmdJoinAdmit, 1)
+			asked := x.roads.At(stallBefore, "a", "b", wire.CmdJoinAdmit, 1)
 			return func() {
-				receive(t, asked.reached)
+				receive(t, asked.Reached)
 				do(t, x)
-				x.roads.goOn("a", "b")
+				x.roads.GoOn("a", "b")
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func moveFailures() []moveFailure {
 			return nil
 		}},
 		{name: "a chunk is not what was sent", kind: zlnode.DataLost, did: captured, arm: func(_ *testing.T, x *crossing) func() {
-			x.roads.damage("a", "b", wire.CmdStateChunk, func(_ int, record []byte) { record[len(record)-1]++ })
+			x.roads.Damage("a", "b", wire.CmdStateChunk, func(_ int, record []byte) { record[len(record)-1]++ })
 			return nil
 		}},
 	}

@@ -56,10 +56,10 @@ func TestAMoveGoesOnOverTheNextLink(t *testing.T) {
 				x.bound().ticking()
 				x.asks(x.c, string(slices.Repeat([]byte("x"), 64<<10))) // a state of many chunks
 				entered, release := x.inRestore()
-				end := x.roads.at(m.do, m.from, m.to, m.cmd, m.nth)
+				end := x.roads.At(m.do, m.from, m.to, m.cmd, m.nth)
 				go func() {
-					<-end.reached
-					x.roads.open("a", "b")
+					<-end.Reached
+					x.roads.Open("a", "b")
 				}()
 				stopped := x.stopped()
 				x.tells(x.a, lines("old", 3)...)
@@ -73,7 +73,7 @@ func TestAMoveGoesOnOverTheNextLink(t *testing.T) {
 				x.tells(x.a, lines("moving", 5)...)
 				release()
 				x.arrives("b", x.spot.ID)
-				receive(t, end.reached)
+				receive(t, end.Reached)
 				x.asks(x.c, "new")
 				x.linked(x.a, 1)
 				x.asks(x.a, "by the old route")

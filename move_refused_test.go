@@ -21,9 +21,9 @@ func TestATargetRefusesAnotherIncarnation(t *testing.T) {
 	}}
 	onCrossing(t, small, func(t *testing.T, x *crossing) {
 		st := x.location()
-		asked := x.roads.at(stallBefore, "a", "b", wire.CmdJoinAdmit, 1)
+		asked := x.roads.At(stallBefore, "a", "b", wire.CmdJoinAdmit, 1)
 		x.goes(walkTo{})
-		receive(t, asked.reached)
+		receive(t, asked.Reached)
 		row, found, err := st.Read(x.ctx, x.ref.ID)
 		if !found || err != nil {
 			t.Fatal(found, err)
@@ -36,7 +36,7 @@ func TestATargetRefusesAnotherIncarnation(t *testing.T) {
 		if err != nil || r.Ref.RID != "b" {
 			t.Fatal(r.Ref, err)
 		}
-		x.roads.goOn("a", "b")
+		x.roads.GoOn("a", "b")
 		done := receive(t, x.walk.ended)
 		if done.Outcome != zlnode.JoinFailed || zlnode.KindOf(done.Err) != zlnode.InvalidOperation {
 			t.Errorf("the join ended %v with %v", done.Outcome, done.Err)
@@ -58,7 +58,7 @@ func TestASourceThatStopsFailsItsMoves(t *testing.T) {
 		stop func(t *testing.T, x *crossing) (reached <-chan struct{})
 	}{
 		{"while it asks for admission", func(_ *testing.T, x *crossing) <-chan struct{} {
-			return x.roads.at(stallBefore, "a", "b", wire.CmdJoinAdmit, 1).reached
+			return x.roads.At(stallBefore, "a", "b", wire.CmdJoinAdmit, 1).Reached
 		}},
 		{"while the target restores", func(_ *testing.T, x *crossing) <-chan struct{} {
 			entered, _ := x.inRestore()
@@ -88,7 +88,7 @@ func TestASourceThatStopsFailsItsMoves(t *testing.T) {
 				if did := x.walk.notes.of("did"); !slices.Contains(did, "completed Failed at a") || slices.Contains(did, "completed Accepted at b") {
 					t.Errorf("it did %q", did)
 				}
-				x.roads.goOn("a", "b")
+				x.roads.GoOn("a", "b")
 				x.release()
 				if _, found, err := x.location().Read(x.ctx, x.ref.ID); found || err != nil {
 					t.Errorf("its row is left: %v", err)

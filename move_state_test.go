@@ -274,7 +274,7 @@ func TestARestoreThatFailsHasASecondTry(t *testing.T) {
 		if len(values) != 2 {
 			t.Errorf("%d values were restored", len(values))
 		}
-		if n, _ := x.roads.passed("a", "b", wire.CmdRestore); n != 2 {
+		if n, _ := x.roads.Passed("a", "b", wire.CmdRestore); n != 2 {
 			t.Errorf("%d requests to restore were sent", n)
 		}
 	})

@@ -162,7 +162,7 @@ func (n *Node) freeStuck(cell *objectCell, op store.OpID) destroyEnd {
 		return destroyEnd{err: errStopping}
 	}
 	defer cell.leaveRow()
-	if cell.gone.Load() {
+	if now, here := n.actors.Load(cell.ref.ID); !here || now != cell { // it was ended meanwhile
 		return destroyEnd{}
 	}
 	row, found, err := n.readRow(n.life, cell.ref.ID)

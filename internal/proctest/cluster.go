@@ -356,8 +356,16 @@ func (c *Cluster) Stop(rules witness.Rules) (wrong []string) {
 	return wrong
 }
 
-// killAll leaves no process behind.
+// killAll leaves no process behind, and nothing in this one.
 func (c *Cluster) killAll() {
+	if c.sender != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = c.sender.Shutdown(ctx) // else Stop has done so, and has told
+	}
+	if c.view != nil {
+		_ = c.view.Close()
+	}
 	for _, p := range append(slices.Clone(c.all), c.storage) {
 		if p != nil && p.alive() {
 			p.kill()
