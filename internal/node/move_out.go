@@ -131,7 +131,7 @@ func (o *moveOut) moved(row *store.Authority) {
 	version := max(uint64(row.Version), o.cell.version.Load()+1)
 	v, l := o.sealed(), n.linkOf(o.to)
 	o.cell.tenure.Store(leaving)
-	_ = o.inTurn(func(t *turn) *Error {
+	_ = o.cell.inStep(func(t *turn) *Error {
 		v.left(t.claim, l, ref, version)
 		return nil
 	}) // refused only if the node ends
@@ -156,7 +156,7 @@ func (o *moveOut) strand(f *relay.Failure) {
 		Msg("an actor is at no node, as its move did not end in time; destroy it with its exact ref")
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
-	_ = o.inTurn(func(t *turn) *Error {
+	_ = o.cell.inStep(func(t *turn) *Error {
 		v.strand(t.claim)
 		return nil
 	}) // refused only if the node ends

@@ -31,15 +31,14 @@ type moveOut struct {
 	stop    context.CancelFunc
 
 	// Of the task.
-	told      bool // the Source knows that
-	binding   binding
-	taken     captured
-	payload   *stream
-	row       store.Authority // as the reservation left it
-	permitted bool
-	locked    bool // the row is taken
-	linkLost  bool
-
+	told       bool // the Source knows that the node stops
+	binding    binding
+	taken      captured
+	payload    *stream
+	row        store.Authority // as the reservation left it
+	permitted  bool
+	locked     bool // the row is taken
+	linkLost   bool // a link that comes is news to the Source
 	targetGone bool // the Source knows that the target's process is over
 
 	until atomic.Int64 // clock.Mono; when the follow is over
@@ -329,28 +328,10 @@ func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
 	return e
 }
 
-// inTurn runs f in a step of the Actor, whose messages wait meanwhile.
-func (o *moveOut) inTurn(f func(t *turn) *Error) *Error {
-	done := make(chan *Error, 1)
-	o.cell.step(func(t *turn) {
-		if t.refused != nil {
-			done <- t.refused
-			return
-		}
-		done <- f(t)
-	})
-	select {
-	case err := <-done:
-		return err
-	case <-o.node.life.Done():
-		return errStopping
-	}
-}
-
 func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 	e := relay.SourceEvent{Is: relay.SourceSessionSealed}
 	failpoint.Hit("R03.before")
-	err := o.inTurn(func(*turn) *Error {
+	err := o.cell.inStep(func(*turn) *Error {
 		o.binding = o.cell.binding
 		return nil
 	})
@@ -432,7 +413,7 @@ func (o *moveOut) sealed() *mover {
 // capture seals the Actor's gate and takes what goes along.
 func (o *moveOut) capture() *Error {
 	v := o.sealed()
-	return o.inTurn(func(*turn) (err *Error) {
+	return o.cell.inStep(func(*turn) (err *Error) {
 		failpoint.Hit("R03.after")
 		failpoint.Hit("R04.before")
 		o.taken, err = v.capture(&o.binding)

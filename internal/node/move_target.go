@@ -274,19 +274,10 @@ func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 
 // inTurn runs f in a step of the Actor.
 func (i *moveIn) inTurn(f func(t *turn)) *Error {
-	done := make(chan *Error, 1)
-	i.cell.step(func(t *turn) {
-		if t.refused == nil {
-			f(t)
-		}
-		done <- t.refused
+	return i.cell.inStep(func(t *turn) *Error {
+		f(t)
+		return nil
 	})
-	select {
-	case err := <-done:
-		return err
-	case <-i.node.life.Done():
-		return errStopping
-	}
 }
 
 // askSpot has the Spot decide. It is entered first, so that it is not closed meanwhile.

@@ -44,6 +44,17 @@ func (m *moves) gives(relocation *[16]byte) bool {
 	return true
 }
 
+// inStep runs f in a step of an Actor that moves, whose messages wait meanwhile, and waits
+// for its end.
+func (c *objectCell) inStep(f func(*turn) *Error) *Error {
+	life := c.node.life
+	err := c.await(life, c.step, opMove, f)
+	if err != nil && life.Err() != nil {
+		return errStopping
+	}
+	return err
+}
+
 func (id *moveID) key() string { return string(id.relocation[:]) }
 
 // movingOut returns the move from here that a peer speaks of, or nil.
