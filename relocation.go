@@ -44,7 +44,8 @@ type StateAdapter[T any] interface {
 	// and fails the move. The bytes must not be changed afterwards.
 	Capture(value *T) ([]byte, error)
 	// Restore gives it to a value that the factory has just made. The bytes are valid
-	// during the call and must not be modified.
+	// during the call and must not be modified. It may run more than once for one move,
+	// each time on a fresh value.
 	Restore(value *T, state []byte) error
 }
 

@@ -290,6 +290,11 @@ func (c *CreateSpotCall) DecodeRequest(v any) error { return decode(JSON, c.Requ
 // Kinds: InvalidOperation for an Entry Spot; CapacityExceeded; Unavailable.
 func (c *SpotCall) Close() (bool, error) { return c.inner.Close() }
 
+// Members returns how many Actors are in the User Spot or have been let in and are on their
+// way, in OnActorJoin with the one that asks; 0 for other Spots. Who has just left may be
+// counted yet.
+func (c *SpotCall) Members() int { return c.inner.Members() }
+
 // Spot returns the Spot's context.
 func (c *SpotCall) Spot() *SpotContext { return spotContext(c.inner.Object()) }
 

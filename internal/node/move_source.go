@@ -67,6 +67,10 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 		node: n, join: j, cell: j.cell, to: to.to, spot: to.spot, member: to.member, from: j.cell.spot.Load(),
 		arrived: make(chan struct{}, 1), id: moveID{attempt: 1},
 	}
+	if n.linkOf(o.to) == nil { // its deadline is not waited for
+		j.decide(joinFailed(errNoLink(opJoin, j.cell.ref.ID, to.to.rid)))
+		return
+	}
 	o.stopped, o.stop = context.WithCancel(n.life)
 	defer o.stop()
 	o.until.Store(int64(clock.Never))

@@ -28,7 +28,7 @@ type moveIn struct {
 	cell     *objectCell
 	typed    bool // cell is of the Actor's type; before, its type is not known
 	spot     *objectCell
-	entered  bool // the spot's roster counts the Actor
+	visitor  *visitor // the Actor in the roster of spot, until it is a member
 	binding  binding
 	admitted relay.Reply
 	locked   bool // the row is taken
@@ -294,16 +294,17 @@ func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 	case spot == nil || spot.gone.Load():
 		decided.Failure = &relay.Failure{Kind: errkind.NotFound, Text: "the spot is not at node " + n.cfg.RID}
 		return decided
-	case !spot.members.enter():
+	}
+	if i.visitor = spot.members.ask(); i.visitor == nil {
 		decided.Failure = failureOfMove(errClosing)
 		return decided
 	}
-	i.spot, i.entered = spot, true
+	i.spot = spot
 	failpoint.Hit("R01.T.before")
 	ctx, cancel := untilTime(n.life, e.Deadline)
 	defer cancel()
 	actor := refOf(&e.Row)
-	a, err := n.askSpot(ctx, spot, JoinAsk{Actor: actor, Type: e.Row.Type, Codec: codec, Request: request})
+	a, err := n.askSpot(ctx, spot, i.visitor, JoinAsk{Actor: actor, Type: e.Row.Type, Codec: codec, Request: request})
 	switch {
 	case err != nil:
 		decided.Failure = failureOfMove(err)
@@ -338,9 +339,9 @@ func (i *moveIn) answerAsk(e *relay.TargetEffect) {
 }
 
 func (i *moveIn) leaveSpot() {
-	if i.entered {
-		i.entered = false
-		i.spot.members.leave()
+	if i.visitor != nil {
+		i.visitor.leave()
+		i.visitor = nil
 	}
 }
 
@@ -396,7 +397,7 @@ func (i *moveIn) merge() {
 			t.claim.Join(g)
 			cell.group.Store(g)
 			cell.spot.Store(i.spot)
-			i.entered = false // the Actor is a member
+			i.visitor = nil // the Actor is a member
 		}
 		if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
 			cell.bind(binding{})
