@@ -240,7 +240,7 @@ func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox
 	record := buf.Get(r.Size())
 	r.AppendTo(record.Bytes()[:0])
 	from := m.sender
-	m.sender = sender{} // its credit and its answer stay with what is handed on
+	m.paid = 0 // its credit and its answer stay with what is handed on
 	m.done()
 	seq := v.out.Add(handed{record, from, kept}, record.Bytes()[wire.RelayHead:])
 	invariant.Check(seq == v.last, "relayed message %d has the number %d", v.last, seq)
