@@ -87,8 +87,8 @@ func DefineEntrySpot[S any](app *App, factory func(*SpotContext) (*S, error)) *S
 
 // DefineUserSpot registers a type of User Spots: rooms, zones, matches with members.
 // The stable type and the factory have the rules of DefineActor; Actors and Spots may have
-// types of the same name. The policy of a PerActor Spot is RecreateOnRelocation. For the callbacks that *S may have see Configurer. Node.CreateSpot
-// makes one.
+// types of the same name. The policy of a PerActor Spot is RecreateOnRelocation. For the
+// callbacks that *S may have see Configurer. Node.CreateSpot makes one.
 func DefineUserSpot[S any](
 	app *App, stableType string, factory func(*SpotContext) (*S, error), mode Mode, policy RelocationPolicy, options ...SpotOption,
 ) *SpotType[S] {

@@ -16,6 +16,7 @@ import (
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/timer"
+	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
 )
@@ -185,7 +186,7 @@ func (c Config) withDefaults() Config {
 // boundMoveTime is how long after the seal of its Session's binding the state of an Actor
 // may take to the target: what comes then must not outlast the seal.
 func (c *Config) boundMoveTime() time.Duration {
-	return c.SessionRelocationSealTimeout - c.RelocationCutoverWaitTimeout - sealSlack
+	return c.SessionRelocationSealTimeout - c.RelocationCutoverWaitTimeout - relay.SealMargin
 }
 
 // check looks at everything that can be wrong before a socket is opened, and
@@ -245,7 +246,7 @@ func (c *Config) check(app *App) error {
 	case c.MoveCompression > chunker.Zstd:
 		return bad(invalid, "unknown compression %d", c.MoveCompression)
 	case c.boundMoveTime() <= 0:
-		return bad(invalid, "SessionRelocationSealTimeout %v leaves a move no time: it must be more than %v, for the cutover, and %v", c.SessionRelocationSealTimeout, c.RelocationCutoverWaitTimeout, sealSlack)
+		return bad(invalid, "SessionRelocationSealTimeout %v leaves a move no time: it must be more than %v, for the cutover, and %v", c.SessionRelocationSealTimeout, c.RelocationCutoverWaitTimeout, relay.SealMargin)
 	}
 	if err := c.Lease.Validate(); err != nil {
 		return bad(invalid, "%v", err)

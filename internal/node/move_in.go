@@ -361,7 +361,12 @@ func (i *moveIn) cutover(l *linkConn, c *wire.Cutover) {
 // tell brings an event to the task. Of relayed messages one is enough.
 func (i *moveIn) tell(e relay.TargetEvent) {
 	i.mu.Lock()
-	if n := len(i.events); n == 0 || e.Is != relay.TargetRelayed || i.events[n-1].Is != relay.TargetRelayed {
+	last := len(i.events) - 1
+	switch {
+	case i.ended:
+	case last >= 0 && e.Is == relay.TargetRelayed && i.events[last].Is == e.Is: // one is enough
+	case last >= eventsMax: // of a source that asks the same all the time
+	default:
 		i.events = append(i.events, e)
 	}
 	i.mu.Unlock()

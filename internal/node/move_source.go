@@ -49,6 +49,7 @@ type moveOut struct {
 	arrived chan struct{}       // has room for one: there are some
 	sending *linkConn           // by which the payload goes; nil: it does not
 	sent    *stream             // the payload, with sending
+	over    bool                // nobody takes events any more
 	begins  bool                // the target has yet to say where it begins
 }
 
@@ -119,6 +120,9 @@ func (o *moveOut) run() relay.SourceEnded {
 		happened := relay.SourceEvent{Is: relay.SourceTick}
 		switch {
 		case due && next.Do == relay.SourceEnd:
+			o.mu.Lock()
+			o.over, o.events = true, nil
+			o.mu.Unlock()
 			return next.End
 		case due:
 			happened = o.perform(&next, until)
@@ -134,7 +138,10 @@ func (o *moveOut) run() relay.SourceEnded {
 // tell brings an event to the task.
 func (o *moveOut) tell(e relay.SourceEvent) {
 	o.mu.Lock()
-	o.events = append(o.events, e)
+	last := len(o.events) - 1
+	if !o.over && (last < 0 || o.events[last].Is != e.Is) { // of what is said again once is enough
+		o.events = append(o.events, e)
+	}
 	o.mu.Unlock()
 	select {
 	case o.arrived <- struct{}{}:

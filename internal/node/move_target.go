@@ -42,6 +42,7 @@ type moveIn struct {
 	commits  bool // a commit was sent whose outcome is not known
 	progress relay.Progress
 	events   []relay.TargetEvent // that nobody has looked at yet
+	ended    bool                // nobody takes events any more
 	arrived  chan struct{}       // has room for one: there are some
 	asked    waiting             // for admission
 	request  []byte              // of that
@@ -83,6 +84,9 @@ func (i *moveIn) run() {
 		var happened relay.TargetEvent
 		switch {
 		case due && next.Do == relay.TargetEnd:
+			i.mu.Lock()
+			i.ended, i.events = true, nil
+			i.mu.Unlock()
 			i.end(&next)
 			return
 		case due:
