@@ -239,14 +239,6 @@ func (r *linkRoads) at(do roadAction, from, to string, cmd wire.Command, nth int
 	return s
 }
 
-// cut ends the link between two nodes; there is no other until open.
-func (r *linkRoads) cut(a, b string) {
-	r.mu.Lock()
-	r.away[pairOf(a, b)] = true
-	r.mu.Unlock()
-	r.closeAll(pairOf(a, b))
-}
-
 func (r *linkRoads) closeAll(between pair) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,15 +253,6 @@ func (r *linkRoads) open(a, b string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.away, pairOf(a, b))
-}
-
-// stall lets nothing pass any more between two nodes until goOn, and closes nothing.
-func (r *linkRoads) stall(a, b string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.still[pairOf(a, b)] == nil {
-		r.still[pairOf(a, b)] = make(chan struct{})
-	}
 }
 
 func (r *linkRoads) goOn(a, b string) {

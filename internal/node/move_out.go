@@ -13,11 +13,11 @@ import (
 
 // progress takes what the target says of the move.
 func (o *moveOut) progress(l *linkConn, p *wire.MoveProgress) {
-	if p.State == wire.ProgressAssembling {
+	switch p.State {
+	case wire.ProgressAssembling:
 		o.received(l, p.Chunks)
 		return
-	}
-	switch p.State {
+	case wire.ProgressReady: // that is the answer to the Restore
 	case wire.ProgressCommitted:
 		o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
 	case wire.ProgressGone:
@@ -82,6 +82,7 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 			o.strand(e.Failure)
 		}
 		return JoinOutcome{}, true
+	case relay.SourceRejected, relay.SourceFailed: // it stays
 	}
 	if e.Prepared {
 		if l := n.linkOf(o.to); l != nil { // else its preparation ends by itself
