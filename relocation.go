@@ -3,7 +3,6 @@ package zlnode
 import (
 	"fmt"
 
-	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/node"
 )
 
@@ -12,9 +11,9 @@ type Compression uint8
 
 // The compressions.
 const (
-	CompressNone = Compression(chunker.None)
-	CompressS2   = Compression(chunker.S2)   // fast
-	CompressZstd = Compression(chunker.Zstd) // smaller, and slower
+	CompressNone = Compression(node.CompressNone)
+	CompressS2   = Compression(node.CompressS2)   // fast
+	CompressZstd = Compression(node.CompressZstd) // smaller, and slower
 )
 
 // RelocationPolicy says what of an object goes along when it moves to another node: by a

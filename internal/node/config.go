@@ -21,6 +21,16 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
+// Compression is how the state of moving objects is encoded on its way.
+type Compression = chunker.Compression
+
+// The compressions.
+const (
+	CompressNone = chunker.None
+	CompressS2   = chunker.S2
+	CompressZstd = chunker.Zstd
+)
+
 // Config is what a node is started with. The public package documents each
 // field for users.
 type Config struct {
@@ -53,7 +63,7 @@ type Config struct {
 	MoveNodeBytes                int64         // that all links may have in flight; ≤ 0: no bound
 	MovesMax                     int           // that leave at once; further ones wait and go on working
 	MoveValidity                 time.Duration // for which a target may go on with the commit after its relay-ready
-	MoveCompression              chunker.Compression
+	MoveCompression              Compression
 
 	Weight    int
 	MaxActors int

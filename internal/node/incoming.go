@@ -198,6 +198,7 @@ func (o *merging) Begin(claim *mailbox.Claim[message]) {
 	if i.cell.Load().timers != nil {
 		i.cell.Load().armTimers()
 	}
+	i.acknowledge(i.cell.Load().node.linkOf(i.from))
 }
 
 // Consume implements mailbox.Consumer.

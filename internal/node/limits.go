@@ -45,9 +45,6 @@ const (
 	// ready, and preparedMin how long it keeps a preparation at least.
 	moveValidity = 60 * time.Second
 	preparedMin  = 5 * time.Second
-	// relayedFor is how long a target knows a move that came: its source may not have
-	// learnt of the commit before the validity's end, and relays for its follow time then.
-	relayedFor = moveValidity + 2*followTime
 	// eventsMax bounds what a source may have said of a move that its target has not looked
 	// at yet. An honest one has a few requests under way.
 	eventsMax = 64

@@ -41,8 +41,10 @@ type moveOut struct {
 	linkLost   bool // a link that comes is news to the Source
 	targetGone bool // the Source knows that the target's process is over
 
-	until atomic.Int64 // clock.Mono; when the follow is over
-	left  atomic.Bool  // the Spot here was told that the Actor has left
+	until    atomic.Int64             // clock.Mono; when the follow is over
+	stranded atomic.Bool              // it ended without a word of the Actor
+	left     atomic.Bool              // the Spot here was told that the Actor has left
+	now      atomic.Pointer[ActorRef] // where it is, once that is known
 
 	mu      sync.Mutex
 	events  []relay.SourceEvent // that nobody has looked at yet
@@ -361,11 +363,11 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 // relay crosses the boundary: what was captured is not needed here any more.
 func (o *moveOut) relay() {
 	failpoint.Hit("R08.S.after")
-	v, l := o.mover.Load(), o.node.linkOf(o.to)
+	v := o.mover.Load()
 	o.cell.tenure.Store(leaving)
 	o.cell.step(func(t *turn) {
 		if t.refused == nil {
-			v.relay(t.claim, l)
+			v.relay(t.claim, o.node.linkOf(o.to))
 		}
 	})
 	o.stopSending()

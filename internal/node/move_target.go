@@ -191,8 +191,9 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
+		} else {
+			i.tellLeft()
 		}
-		i.tellLeft()
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
@@ -475,14 +476,17 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	default:
 		i.drop(e.Failure)
 	}
+	if e.Outcome != relay.TargetDropped {
+		i.tellLeft() // also if its new Spot could not be told
+	}
 	i.mu.Lock()
 	i.freePayload()
 	i.broken = context.Canceled // what still comes is not looked at
 	i.mu.Unlock()
 	i.leaveRow()
-	i.until.Store(int64(clock.Now().Add(relayedFor)))
+	i.until.Store(int64(n.relayedUntil()))
 	if e.Outcome == relay.TargetDropped {
-		n.moves.gone.Store(i.id.key(), clock.Now().Add(relayedFor))
+		n.moves.gone.Store(i.id.key(), n.relayedUntil())
 		n.moves.in.Delete(i.id.key())
 	}
 	n.moves.preparing.Update(i.cell.ref.ID, func(now *moveIn, present bool) (*moveIn, bool) {
