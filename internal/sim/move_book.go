@@ -122,7 +122,7 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	if isRemoval[what] && err == nil && c.Reason == store.Applied {
 		for _, f := range b.all {
 			row, found, _ := b.w.store.Read(background, f.id)
-			f.gone = f.gone || (!f.doubt || f.owner == h.self()) && (!found || row.ObjectGen != f.gen)
+			f.gone = f.gone || (!f.doubt || what == "delete" && f.owner == h.self()) && (!found || row.ObjectGen != f.gen)
 		}
 	}
 	row := &c.Record
@@ -256,6 +256,9 @@ func (b *book) begins(a *actor, l *letter) {
 	w, h, o, f := b.w, a.h, l.op, b.of[a.ref.gen]
 	w.note(h.process, "runs", a.ref.id, o.writer, uint64(o.n))
 	b.owns(a)
+	if !h.mayAct() {
+		w.fail("I1", "%s runs %v while its lease is in doubt", h.name(), o)
+	}
 	if r := f.running; r != nil && r != h && !r.dead {
 		w.fail("I1", "%s runs a turn of %s while %s does", h.name(), a.ref.id, r.name())
 	}

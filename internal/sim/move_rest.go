@@ -60,7 +60,7 @@ func (m *moves) expectRest(when string) {
 func (h *host) left() string {
 	for _, a := range h.cells() {
 		switch _, runs := a.cur.(open); {
-		case a.stuck != "" && a.load == 0:
+		case a.stuck != "":
 		case a.load != 0 || len(a.queue) != 0 || a.busy:
 			return fmt.Sprintf("%d letters of %s in the budget, %d in the queue, busy %v", a.load, a.ref.id, len(a.queue), a.busy)
 		case !runs, a.join != nil:

@@ -33,6 +33,11 @@ func playScripts(t *testing.T, all []Script) *Cover {
 				cover.Add(o.Cover)
 				if o.Violation != nil && !failed {
 					failed = true
+					if *bareFlag {
+						t.Errorf("violated %s after %d scripts, by %v: %s", o.Violation.ID, n, all[n], o.Violation.Text)
+						mu.Unlock()
+						return
+					}
 					t.Errorf("script %v: %v\n%s", all[n], o.Violation, strings.Join(Play(all[n], linesShown).Lines, "\n"))
 				}
 				mu.Unlock()
