@@ -50,7 +50,7 @@ func (i *moveIn) stage(ctx context.Context, row *store.Authority) relay.TargetEv
 	}
 	select {
 	case s := <-done:
-		happened.Failure, happened.MayAct = s.failure, n.mayAct(clock.Now())
+		happened.Failure, happened.MayAct = s.failure, n.mayActIn(row.Epoch)
 		if s.failure == nil {
 			cell.instance, i.binding, i.clientGone = s.instance, s.binding, s.clientGone
 			i.setTimers(s.timers)

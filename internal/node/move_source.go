@@ -456,7 +456,7 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 		happened.Is, happened.Failure = relay.SourceRefused, failureOfMove(r.err)
 	default:
 		r.owner.Free()
-		happened.Is, happened.MayAct = relay.SourceReady, n.mayAct(clock.Now())
+		happened.Is, happened.MayAct = relay.SourceReady, n.mayActIn(o.row.Epoch)
 	}
 	return happened
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
 )
 
 const opMove = "move"
@@ -28,6 +29,12 @@ func (n *Node) moveTiming() relay.Timing {
 		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: n.cfg.RelocationCutoverWaitTimeout,
 		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: moveValidity, Prepared: preparedMin,
 	}
+}
+
+// mayActIn reports whether this process may act, and knows of no later epoch than the one in
+// which a move was reserved: nothing of it would apply any more.
+func (n *Node) mayActIn(epoch store.Epoch) bool {
+	return n.mayAct(clock.Now()) && store.Epoch(n.known.Load()) <= epoch
 }
 
 func (id *moveID) key() string { return string(id.relocation[:]) }

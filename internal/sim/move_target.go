@@ -397,7 +397,7 @@ func (i *arriving) stage() {
 		if over || n != i.staging {
 			return
 		}
-		e := relay.TargetEvent{Is: relay.TargetStaged, MayAct: h.mayAct() && h.known == i.epoch}
+		e := relay.TargetEvent{Is: relay.TargetStaged, MayAct: h.mayAct() && h.known <= i.epoch}
 		b, gone, f := h.adopt(p.bound)
 		switch {
 		case fails:
