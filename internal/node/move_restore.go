@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/zlnode/zlnode/chunker"
-	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
