@@ -71,6 +71,7 @@ type path struct {
 	link   *link
 	cell   *actor
 	gen    uint64
+	hops   int // to where it is executed
 	accept int // not part of it: when it was accepted
 }
 
@@ -278,6 +279,9 @@ func (b *book) begins(a *actor, l *letter) {
 	}
 	f.history = append(f.history, o.n)
 	way := l.path.way()
+	if !o.client {
+		way.hops = l.hops // one that followed an Actor which came back goes another way than one that came later
+	}
 	if b.last[way] >= l.path.accept {
 		w.fail("I2", "%v was executed behind a later one", o)
 	}
