@@ -220,3 +220,14 @@ func TestAShutdownDoesNotWaitForJoins(t *testing.T) {
 	w.ended(j, JoinFailed, errkind.ShuttingDown)
 	w.is("J1")
 }
+
+// The Actor of a Join may have been ended, with its messages, before the Join's task learns how
+// the Actor's move ended.
+func TestAJoinThatHasEndedWithItsActorMayBeLeft(t *testing.T) {
+	w := newJoins(t)
+	a := w.actor("ada")
+	j := newPendingJoin(Join{}, a)
+	j.end(joinFailed(errGone))
+	j.leave()
+	w.ended(j, JoinFailed, errGone.Kind)
+}

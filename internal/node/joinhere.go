@@ -221,7 +221,7 @@ func (n *Node) tryChange(c, spot *objectCell, op store.OpID) (again bool, _ *Err
 		err := fail(errkind.InvalidOperation, opJoin, c.ref.ID, "the Store knows another incarnation of the actor")
 		return c.behind(change.Epoch), err
 	case reason == store.VersionConflict:
-		again = to.SpotVersion != 0 // the Spot's row has just been written
+		again = c.caughtUp(&change.Record) || to.SpotVersion != 0 // the Spot's row has just been written
 	}
 	again = again || c.behind(change.Epoch) || spot != nil && spot.behind(change.Epoch)
 	return again, fail(errkind.Unavailable, opJoin, c.ref.ID, "the Store refused it: %v", change.Reason)

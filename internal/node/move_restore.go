@@ -7,7 +7,6 @@ import (
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
-	"github.com/zlnode/zlnode/store"
 )
 
 // This file makes an Actor of what has come of it.
@@ -59,7 +58,7 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 	}
 	select {
 	case s := <-done:
-		happened.Failure, happened.MayAct = s.failure, n.mayAct(clock.Now()) && store.Epoch(n.known.Load()) == epoch
+		happened.Failure, happened.MayAct = s.failure, n.mayActIn(epoch)
 		if s.failure == nil {
 			cell.instance, i.binding, i.clientGone = s.instance, s.binding, s.clientGone
 			i.setTimers(s.timers)

@@ -468,7 +468,7 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 	default:
 		r.owner.Free()
 		failpoint.Hit("R08.S.before")
-		happened.Is, happened.MayAct = relay.SourceReady, n.mayAct(clock.Now()) && store.Epoch(n.known.Load()) == o.row.Epoch
+		happened.Is, happened.MayAct = relay.SourceReady, n.mayActIn(o.row.Epoch)
 	}
 	return happened
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
 )
 
 const opMove = "move"
@@ -60,6 +61,12 @@ func (c *objectCell) inStep(f func(*turn) *Error) *Error {
 		return errStopping
 	}
 	return err
+}
+
+// mayActIn reports whether this process may act, and knows of no later epoch than the one in
+// which a move was reserved: nothing of it would apply any more.
+func (n *Node) mayActIn(epoch store.Epoch) bool {
+	return n.mayAct(clock.Now()) && store.Epoch(n.known.Load()) <= epoch
 }
 
 func (id *moveID) key() string { return string(id.relocation[:]) }

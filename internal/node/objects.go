@@ -300,12 +300,18 @@ func (n *Node) deleteRow(cell *objectCell, op store.OpID) (kept bool, why store.
 	if cell.typ.Kind != store.Actor {
 		what = opClose
 	}
-	fence := cell.fence()
-	change, doubt, err := untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
-		n.changes <- struct{}{} // each holder leaves within storeCallMax
-		defer func() { <-n.changes }()
-		return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Delete(ctx, fence, op) })
-	})
+	try := func() (store.Change, bool, error) {
+		fence := cell.fence()
+		return untilKnown(n.life, settleWaitMax, func() (store.Change, error) {
+			n.changes <- struct{}{} // each holder leaves within storeCallMax
+			defer func() { <-n.changes }()
+			return n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.Delete(ctx, fence, op) })
+		})
+	}
+	change, doubt, err := try()
+	if err == nil && change.Reason == store.VersionConflict && cell.caughtUp(&change.Record) {
+		change, doubt, err = try()
+	}
 	switch {
 	case doubt && n.life.Err() != nil:
 		return false, 0, errStopping.of(what, id)

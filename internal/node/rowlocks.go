@@ -77,6 +77,17 @@ func (c *objectCell) place() (spotID string, inUserSpot, shares bool) {
 	return c.rowSpot.ref.ID, true, c.rowSpot.typ.Wide
 }
 
+// caughtUp notes a later version of the row, for the holder of takeRow, if it is still this
+// incarnation's at this process: a reservation that was given up was applied late, or a target
+// has ended a move. It reports whether there was one, behind which a change may be tried again.
+func (c *objectCell) caughtUp(row *store.Authority) bool {
+	if !c.node.owns(row) || uint64(row.ObjectGen) != c.ref.ObjectGen || uint64(row.Version) <= c.version.Load() {
+		return false
+	}
+	c.version.Store(uint64(row.Version))
+	return true
+}
+
 // written notes what a change of the row has made of it, for the holder of takeRow.
 func (c *objectCell) written(row *store.Authority) {
 	c.version.Store(uint64(row.Version))

@@ -15,5 +15,9 @@
 // come to rest in bounded time and each id must answer; and the destruction of all, after
 // which nothing may be left. The oracle watches throughout, see ledger.
 //
-// Not here: messages, and a Store that loses what it has answered.
+// A world of moves (the files move_*) runs the machines of relay and the routes of session
+// instead, in a shell that is internal/node's by hand: the same rules of what is held where,
+// what is acknowledged when, and when originals go. Actors move while writers and clients talk
+// to them, and the Store may lose what it has answered; see book for its oracle. A Script plays
+// one such story with faults at given steps.
 package sim

@@ -331,6 +331,16 @@ func (a *actor) fence() store.Fence {
 
 func (a *actor) written(row *store.Authority) { a.version, a.epoch = row.Version, row.Epoch }
 
+// caughtUp notes a later version of the row, if it is still this incarnation's at this process.
+func (a *actor) caughtUp(row *store.Authority) bool {
+	if !a.h.owns(row) || row.ObjectGen != a.ref.gen || row.Version <= a.version {
+		return false
+	}
+	a.h.w.Cover.Mark("a later version of an own row was found")
+	a.version = row.Version
+	return true
+}
+
 func (a *actor) behind(epoch store.Epoch) bool { return a.epoch < epoch && !a.gone }
 
 // inTurn runs f in a step of the Actor.

@@ -71,6 +71,7 @@ type path struct {
 	link   *link
 	cell   *actor
 	gen    uint64
+	hops   int // to where it is executed
 	accept int // not part of it: when it was accepted
 }
 
@@ -122,7 +123,7 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	if isRemoval[what] && err == nil && c.Reason == store.Applied {
 		for _, f := range b.all {
 			row, found, _ := b.w.store.Read(background, f.id)
-			f.gone = f.gone || (!f.doubt || f.owner == h.self()) && (!found || row.ObjectGen != f.gen)
+			f.gone = f.gone || (!f.doubt || what == "delete" && f.owner == h.self()) && (!found || row.ObjectGen != f.gen)
 		}
 	}
 	row := &c.Record
@@ -256,6 +257,9 @@ func (b *book) begins(a *actor, l *letter) {
 	w, h, o, f := b.w, a.h, l.op, b.of[a.ref.gen]
 	w.note(h.process, "runs", a.ref.id, o.writer, uint64(o.n))
 	b.owns(a)
+	if !h.mayAct() {
+		w.fail("I1", "%s runs %v while its lease is in doubt", h.name(), o)
+	}
 	if r := f.running; r != nil && r != h && !r.dead {
 		w.fail("I1", "%s runs a turn of %s while %s does", h.name(), a.ref.id, r.name())
 	}
@@ -275,6 +279,9 @@ func (b *book) begins(a *actor, l *letter) {
 	}
 	f.history = append(f.history, o.n)
 	way := l.path.way()
+	if !o.client {
+		way.hops = l.hops // one that followed an Actor which came back goes another way than one that came later
+	}
 	if b.last[way] >= l.path.accept {
 		w.fail("I2", "%v was executed behind a later one", o)
 	}

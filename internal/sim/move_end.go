@@ -121,10 +121,7 @@ func (h *host) endCell(a *actor, held *hold, done func(bool, *failure)) {
 			back(errMember)
 			return
 		}
-		fence, op := a.fence(), h.newOp()
-		h.untilKnown(func(answer func(store.Change, error)) {
-			h.change("delete", nil, false, func() (store.Change, error) { return h.w.store.Delete(background, fence, op) }, answer)
-		}, func(c store.Change, doubt bool, err error) {
+		h.deleteRowOf(a, h.newOp(), true, func(c store.Change, doubt bool, err error) {
 			switch kept := err != nil && !doubt || err == nil && !isGone(c.Reason) && h.owns(&c.Record); {
 			case kept && !a.gone:
 				back(errNoWay)
@@ -139,6 +136,19 @@ func (h *host) endCell(a *actor, held *hold, done func(bool, *failure)) {
 				done(true, nil)
 			}
 		})
+	})
+}
+
+func (h *host) deleteRowOf(a *actor, op store.OpID, again bool, done func(store.Change, bool, error)) {
+	fence := a.fence()
+	h.untilKnown(func(answer func(store.Change, error)) {
+		h.change("delete", nil, false, func() (store.Change, error) { return h.w.store.Delete(background, fence, op) }, answer)
+	}, func(c store.Change, doubt bool, err error) {
+		if again && err == nil && c.Reason == store.VersionConflict && a.caughtUp(&c.Record) {
+			h.deleteRowOf(a, op, false, done)
+			return
+		}
+		done(c, doubt, err)
 	})
 }
 

@@ -347,7 +347,7 @@ func (h *host) tryChange(a *actor, r *room, op store.OpID, done func(again bool,
 			return
 		default:
 		}
-		again := c.Reason == store.VersionConflict && to.SpotVersion != 0
+		again := c.Reason == store.VersionConflict && (a.caughtUp(&c.Record) || to.SpotVersion != 0)
 		again = again || a.behind(c.Epoch) || r != nil && r.epoch < c.Epoch && !r.gone
 		done(again, unclear(c.Reason.String()))
 	})

@@ -129,7 +129,7 @@ func (s *script) step(w *World) {
 const (
 	scriptJoin   = 200 * time.Millisecond // when the Join is asked for
 	scriptTime   = 45 * time.Second
-	scriptSettle = 60 * time.Second
+	scriptSettle = 110 * time.Second
 )
 
 func (w *World) newScriptMoves() *moves {

@@ -8,7 +8,10 @@ import (
 	"testing"
 )
 
-var everyFlag = flag.Int("every", 11, "of the scripts with one fault play one in so many")
+var (
+	everyFlag = flag.Int("every", 61, "of the scripts of moves play one in so many")
+	pairsFlag = flag.Bool("pairs", false, "play also scripts with two faults around the commit")
+)
 
 // playScripts plays all scripts that make yields, on all processors, and reports the first that
 // fails.
@@ -33,6 +36,11 @@ func playScripts(t *testing.T, all []Script) *Cover {
 				cover.Add(o.Cover)
 				if o.Violation != nil && !failed {
 					failed = true
+					if *bareFlag {
+						t.Errorf("violated %s after %d scripts, by %v: %s", o.Violation.ID, n, all[n], o.Violation.Text)
+						mu.Unlock()
+						return
+					}
 					t.Errorf("script %v: %v\n%s", all[n], o.Violation, strings.Join(Play(all[n], linesShown).Lines, "\n"))
 				}
 				mu.Unlock()
@@ -60,12 +68,45 @@ func oneFault(t *testing.T) (all []Script) {
 	return all
 }
 
+// req: RL-09
+// req: RL-11
+// req: RL-14
+// req: RL-19
+// req: RL-20
+// req: MF-02
 func TestEachFaultBeforeEachStepOfAMove(t *testing.T) {
-	scripts := oneFault(t)
+	playSome(t, oneFault(t))
+}
+
+func playSome(t *testing.T, scripts []Script) {
+	t.Helper()
 	var some []Script
 	for n := 0; n < len(scripts); n += *everyFlag {
 		some = append(some, scripts[n])
 	}
 	cover := playScripts(t, some)
 	t.Logf("%d of %d scripts\n%v", len(some), len(scripts), cover)
+}
+
+// From relay-ready to the commit each pair of faults may come in each order.
+func TestTwoFaultsAroundTheCommitOfAMove(t *testing.T) {
+	if !*pairsFlag {
+		t.Skip("no -pairs")
+	}
+	var all []Script
+	for _, story := range []Story{StoryRoom, StoryEntry} {
+		calm := Play(Script{Story: story}, 0)
+		var one []FaultAt
+		for step := calm.Ready; step <= calm.Known+1; step++ {
+			for fault := range ScriptFaults {
+				one = append(one, FaultAt{step, ScriptFault(fault)})
+			}
+		}
+		for n, a := range one {
+			for _, b := range one[n:] {
+				all = append(all, Script{story, []FaultAt{a, b}})
+			}
+		}
+	}
+	playSome(t, all)
 }

@@ -389,7 +389,7 @@ func (o *leaving) restore(e *relay.SourceEffect) {
 		if r.fail != nil {
 			return relay.SourceEvent{Is: relay.SourceRefused, Failure: r.fail.relay()}
 		}
-		return relay.SourceEvent{Is: relay.SourceReady, MayAct: h.mayAct() && h.known == o.row.Epoch}
+		return relay.SourceEvent{Is: relay.SourceReady, MayAct: h.mayAct() && h.known <= o.row.Epoch}
 	})
 }
 

@@ -53,7 +53,7 @@ type waiting struct {
 }
 
 // relayedFor is how long a target knows a move that came.
-func (m *moves) relayedFor() time.Duration { return m.timing.Validity + 2*m.follow }
+func (m *moves) relayedFor() time.Duration { return m.timing.Validity + time.Minute }
 
 // preparation returns the move that a request of the source is about, which begins with it if it is
 // new. Neither: it was refused, or comes again when the one before has ended.
@@ -397,7 +397,7 @@ func (i *arriving) stage() {
 		if over || n != i.staging {
 			return
 		}
-		e := relay.TargetEvent{Is: relay.TargetStaged, MayAct: h.mayAct() && h.known == i.epoch}
+		e := relay.TargetEvent{Is: relay.TargetStaged, MayAct: h.mayAct() && h.known <= i.epoch}
 		b, gone, f := h.adopt(p.bound)
 		switch {
 		case fails:

@@ -2,6 +2,25 @@ package sim
 
 import "testing"
 
+// req: JN-07
+// req: JN-17
+// req: RL-07
+// req: RL-08
+// req: RL-15
+// req: RL-16
+// req: RL-17
+// req: MF-01
+// req: SB-05
 func TestMovesKeepTheirInvariantsInEveryHistory(t *testing.T) {
-	playBatch(t, MoveKinds, moveWanted, moveWantedOfMany)
+	all, seeds := playBatch(t, MoveKinds, moveWanted, nil)
+	if seeds == 0 {
+		return
+	}
+	unreached := Unreached(all)
+	for _, c := range unreached {
+		t.Logf("not reached: %s × %s %q", c.Step, c.Fault, c.Marks)
+	}
+	if len(unreached) > 0 && seeds >= moveGuardedAll {
+		t.Errorf("the batch did not reach %d of %d cells of the matrix", len(unreached), len(Matrix))
+	}
 }

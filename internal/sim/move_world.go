@@ -58,7 +58,7 @@ const (
 	movesStart   = recoveryHold + time.Second // nothing is made before
 	// moveSettleTime is enough for the validity of the last moves, for leases, follows and for
 	// what is late.
-	moveSettleTime = 150 * time.Second
+	moveSettleTime = 160 * time.Second
 )
 
 func (w *World) newMoves(k Kind) *moves {

@@ -91,10 +91,14 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range mutants {
+	for n, m := range slices.Concat(mutants, moveMutants) {
+		tests := []string{"TestCreationKeeps"}
+		if n >= len(mutants) {
+			tests = []string{"TestEachFault", "TestMovesKeep"}
+		}
 		t.Run(m.name, func(t *testing.T) {
-			violated, seeds := m.run(t, root)
-			t.Logf("%s after %s seeds: %s", violated, seeds, m.name)
+			violated, seeds := m.run(t, root, tests)
+			t.Logf("%s after %s: %s", violated, seeds, m.name)
 			if !slices.Contains(m.found, violated) {
 				t.Errorf("violated %q: want one of %q", violated, m.found)
 			}
@@ -103,7 +107,7 @@ func TestMutants(t *testing.T) {
 }
 
 // run tests the mutant with the go command's overlay, which leaves the files alone.
-func (m *mutant) run(t *testing.T, root string) (violated, seeds string) {
+func (m *mutant) run(t *testing.T, root string, tests []string) (violated, seeds string) {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
@@ -137,14 +141,18 @@ func (m *mutant) run(t *testing.T, root string) (violated, seeds string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-overlay", write("overlay.json", overlay), "-vet=off",
-		"-run", "TestCreationKeeps", ".", "-args", "-bare", "-seeds", strconv.Itoa(*mutantsFlag)).CombinedOutput()
-	if err == nil {
-		return "nothing", strconv.Itoa(*mutantsFlag)
+	for _, test := range tests {
+		out, err := exec.CommandContext(t.Context(), "go", "test", "-overlay", write("overlay.json", overlay), "-vet=off",
+			"-run", test, ".", "-args", "-bare", "-seeds", strconv.Itoa(*mutantsFlag), "-every", "7").CombinedOutput()
+		if err == nil {
+			continue
+		}
+		_, line, _ := strings.Cut(string(out), "violated ")
+		var what string
+		if _, err := fmt.Sscanf(line, "%s after %s %s", &violated, &seeds, &what); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return violated, seeds + " " + strings.TrimSuffix(what, ",")
 	}
-	_, line, _ := strings.Cut(string(out), "violated ")
-	if _, err := fmt.Sscanf(line, "%s after %s seeds", &violated, &seeds); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return violated, seeds
+	return "nothing", "all"
 }

@@ -334,11 +334,24 @@ func (p *process) wake() {
 	}
 	p.paused, p.awake = false, p.clock()
 	p.w.note(p, "goes on", "", "", 0)
-	late := p.backlog
-	p.backlog = nil
-	for n, run := range late {
-		p.w.post(time.Duration(n), p, run)
+	p.w.post(0, nil, p.catchUp)
+}
+
+// catchUp takes the first of what came meanwhile. What comes before it has taken all waits
+// behind that.
+func (p *process) catchUp() {
+	if p.dead || p.paused || len(p.backlog) == 0 {
+		return
 	}
+	if len(p.machines) > 0 {
+		if p.w.strike(p); p.dead || p.paused {
+			return
+		}
+	}
+	run := p.backlog[0]
+	p.backlog = p.backlog[1:]
+	run()
+	p.w.post(1, nil, p.catchUp)
 }
 
 func (p *process) begins(doing string) *machine {

@@ -108,7 +108,7 @@ func TestCreationKeepsItsInvariantsInEveryHistory(t *testing.T) {
 }
 
 // playBatch plays the seeds, which have to reach what is wanted of each kind, and of many together.
-func playBatch(t *testing.T, kinds []Kind, wanted map[string][]string, wantedOfMany []string) {
+func playBatch(t *testing.T, kinds []Kind, wanted map[string][]string, wantedOfMany []string) (all *Cover, seeds int) {
 	t.Helper()
 	if *seedFlag != "" {
 		t.Skip("a single seed is wanted")
@@ -122,19 +122,19 @@ func playBatch(t *testing.T, kinds []Kind, wanted map[string][]string, wantedOfM
 	took := time.Since(begun)
 	if b.failed {
 		b.report(t)
-		return
+		return nil, 0
 	}
 	if len(b.differs) > 0 {
 		t.Errorf("not deterministic: seeds %d differ when they are run again", b.differs)
 	}
-	all := NewCover()
+	all = NewCover()
 	for _, k := range kinds {
 		all.Add(b.covers[k.Name])
 	}
 	t.Logf("%d seeds, %d histories, %d steps, %.0f steps per second, no failure\n%v",
 		b.seeds, b.histories, b.steps, float64(b.steps)/took.Seconds(), all)
 	if b.seeds < guardedBy*len(kinds) {
-		return
+		return all, b.seeds
 	}
 	for _, k := range kinds {
 		if missing := b.covers[k.Name].Missing(wanted[k.Name]); len(missing) > 0 {
@@ -144,6 +144,7 @@ func playBatch(t *testing.T, kinds []Kind, wanted map[string][]string, wantedOfM
 	if missing := all.Missing(wantedOfMany); len(missing) > 0 && b.seeds >= guardedAll {
 		t.Errorf("the batch proved nothing of %q, which it never reached", missing)
 	}
+	return all, b.seeds
 }
 
 // report makes the failure small and tells its story.

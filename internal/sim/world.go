@@ -109,7 +109,7 @@ func (w *World) advance(until time.Duration) {
 			if e.to.dead {
 				continue
 			}
-			if e.to.paused {
+			if e.to.paused || len(e.to.backlog) > 0 {
 				e.to.backlog = append(e.to.backlog, e.run)
 				continue
 			}

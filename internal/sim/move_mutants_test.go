@@ -1,0 +1,57 @@
+package sim
+
+// moveMutants are defects of moves that the oracle must see.
+var moveMutants = []mutant{
+	{"the source takes its actor back without asking the Store", "relay/source_end.go", []string{
+		"	s.waits = backoff{}\n	s.sendAbort()\n}", "	s.goOn()\n}",
+	}, []string{"I1", "I8", "I12", "I6"}},
+	{"copies that travelled are answered when the move is given up", "internal/sim/move_incoming.go", []string{
+		"	q.saved, q.relayed, q.rest = nil, nil, nil\n	a.cur = refusal{f}",
+		"	for _, it := range slices.Concat(q.saved, q.relayed) {\n		a.refuse(it, f)\n	}\n	q.saved, q.relayed, q.rest = nil, nil, nil\n	a.cur = refusal{f}",
+	}, []string{"I6", "I3"}},
+	{"the target opens before it knows that its commit is applied", "relay/target_commit.go", []string{
+		"	case e.Err == nil && t.owns(c):\n		t.confirm(&c.Record)\n	case e.Err == nil && (c.Reason == store.AlreadyApplied",
+		"	case errors.Is(e.Err, store.ErrUnknown):\n		t.row.OwnerGen++\n		t.confirm(&t.row)\n	case e.Err == nil && t.owns(c):\n		t.confirm(&c.Record)\n	case e.Err == nil && (c.Reason == store.AlreadyApplied",
+	}, []string{"I5", "I1", "I8"}},
+	{"a Session's owner does not look of which move and owner an update is", "session/route.go", []string{
+		"	case ev.Relocation != r.seal:\n		r.say(RouteIgnored, r.otherMove())\n	case r.phase != routeSealed:\n		r.say(RouteIgnored, RouteFinished)",
+		"	case false:\n		r.say(RouteIgnored, r.otherMove())\n	case false:\n		r.say(RouteIgnored, RouteFinished)",
+		"	case ev.OwnerGen <= r.ownerGen:", "	case false:",
+	}, []string{"I9", "I2", "I12"}},
+	{"what came straight to the target is merged before what was relayed", "internal/sim/move_incoming.go", []string{
+		"slices.Concat(q.saved, q.relayed, q.rest)", "slices.Concat(q.rest, q.saved, q.relayed)",
+	}, []string{"I2"}},
+	{"a reservation whose answer was lost is made again as another operation", "internal/sim/move_source.go", []string{
+		"return h.w.store.ReserveMove(background, e.Reserve) }", "e.Reserve.Op = h.newOp(); return h.w.store.ReserveMove(background, e.Reserve) }",
+	}, []string{"I12", "I8"}},
+	{"a reservation whose answer was lost is forgotten", "relay/source.go", []string{
+		"if s.lost = s.lost || errors.Is(e.Err, store.ErrUnknown); s.lost {", "if false {",
+	}, []string{"I12", "I8"}},
+	{"a turn begins without a look at the lease", "internal/sim/move_actor.go", []string{
+		"	case !h.mayAct():\n		f = errNotOwner\n	case h.clock()", "	case h.clock()",
+	}, []string{"I1"}},
+	{"the target gives up without the Store", "relay/target_commit.go", []string{
+		"	t.do(targetGivingUp, TargetEffect{Do: TargetGiveUp,", "	t.drop(errGivenUp)\n	return\n	t.do(targetGivingUp, TargetEffect{Do: TargetGiveUp,",
+	}, []string{"I5", "I8", "I12"}},
+	{"what was relayed already is taken again behind a new link", "relay/numbering.go", []string{
+		"	case seq <= i.last:\n		return Duplicate\n", "	case seq <= i.last:\n		return Fresh\n",
+	}, []string{"I3"}},
+	{"originals go when they are relayed, not when they are acknowledged", "internal/sim/move_mover.go", []string{
+		"	v.send(v.last, c)\n}", "	v.send(v.last, c)\n	v.out.Acked(v.last, func(m handed) { v.a.done(m.l) })\n}",
+	}, []string{"I3", "I10"}},
+	{"what was relayed and not acknowledged is called untaken", "internal/sim/move_mover.go", []string{
+		"v.a.refuse(item{l: m.l}, errHanded)", "v.a.refuse(item{l: m.l}, errMoved)",
+	}, []string{"I6", "I3"}},
+	{"what was held is not relayed if the commit came without the boundary", "internal/sim/move_mover.go", []string{
+		"	if v.phase < moverRelaying { // it was", "	if false { // it was",
+	}, []string{"I6", "I3", "I11", "I12"}},
+	{"a restore that is asked for again when the actor is here begins anew", "internal/sim/move_target.go", []string{
+		"came := h.arrivingFrom(l, fence.Relocation); came != nil", "came := (*arriving)(nil); came != nil",
+	}, []string{"I5", "I3"}},
+	{"an actor whose row was freed while it moved stays in the table", "internal/sim/move_source.go", []string{
+		"if o.mover == nil || !e.Found || e.Row.ObjectGen != a.ref.gen {", "if o.mover == nil {",
+	}, []string{"I12", "I11"}},
+	{"the route of a Session opens before the owner before has ended", "session/route.go", []string{
+		"r.ownerGen, r.moved, r.leaving, r.left = ev.OwnerGen, true, !r.drained, r.seal", "r.ownerGen, r.moved, r.leaving, r.left = ev.OwnerGen, true, false, r.seal",
+	}, []string{"I9"}},
+}
