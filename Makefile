@@ -9,8 +9,8 @@ PKG ?= ./...
 ARGS ?=
 # 1 = with the race detector.
 RACE ?=
-# Build tags of tests: checks that release builds leave out.
-TAGS ?= invariants
+# Build tags of tests: checks, and places to fail at, that release builds leave out.
+TAGS ?= invariants,failpoints
 # Of sim: how many seeds, from which on, or one.
 SEEDS ?= 600
 FROM ?= 1000
@@ -71,6 +71,10 @@ fuzz-smoke: ## run every fuzz target for a few seconds
 sim: ## simulate histories of the protocol; SEEDS=, FROM=, SEED=0x… for one, KEEP=1 to keep what fails
 	go test -count=1 -v -timeout=60m -run='^Test(CreationKeeps.*|OneSeed)$$' ./internal/sim \
 		-args -seeds=$(SEEDS) -from=$(FROM) $(if $(SEED),-seed=$(SEED)) $(if $(filter 1,$(KEEP)),-keep)
+
+.PHONY: proctest
+proctest: ## hurt processes, the Store and links at every step of a move; ARGS='-run …'
+	ZLNODE_PROCTEST=all $(TEST) -v -timeout=90m $(ARGS) -- ./internal/proctest
 
 .PHONY: sim-mutants
 sim-mutants: ## show that the simulator finds defects; SEEDS= for each

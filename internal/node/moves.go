@@ -26,7 +26,7 @@ func newMoves() moves {
 func (n *Node) moveTiming() relay.Timing {
 	return relay.Timing{
 		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: n.cfg.RelocationCutoverWaitTimeout,
-		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: moveValidity, Prepared: preparedMin,
+		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: n.cfg.MoveValidity, Prepared: preparedMin,
 	}
 }
 

@@ -43,9 +43,9 @@ func TestALinkIsLostAtARecord(t *testing.T) {
 		inSelected bool
 	}{
 		{"admission", "a", "b", wire.CmdJoinAdmit, false},
-		{"an answer", "b", "a", wire.CmdReply, true},
+		{"an answer", "b", "a", wire.CmdReply, false},
 		{"manifest", "a", "b", wire.CmdRestore, false},
-		{"chunk", "a", "b", wire.CmdStateChunk, true},
+		{"chunk", "a", "b", wire.CmdStateChunk, false},
 		{"progress", "b", "a", wire.CmdMoveProgress, false},
 		{"relay", "a", "b", wire.CmdRelay, true},
 		{"cutover", "a", "b", wire.CmdCutover, false},
