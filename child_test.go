@@ -21,8 +21,9 @@ import (
 const childVariable = "ZLNODE_TEST_CHILD"
 
 type childOrder struct {
-	Config zlnode.Config
-	Quests bool // host quests, not counters
+	Config  zlnode.Config
+	Quests  bool // host quests, not counters
+	Walkers bool // host walkers and their Spots
 }
 
 // runChild runs this process as a child node if it was started as one.
@@ -43,8 +44,11 @@ func runChild() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	app := parlours(counterApp())
-	if order.Quests {
+	switch {
+	case order.Quests:
 		app = childQuests()
+	case order.Walkers:
+		app = (&walkWorld{}).preserving()
 	}
 	n, err := zlnode.Start(ctx, order.Config, app)
 	if err != nil {

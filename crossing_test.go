@@ -21,6 +21,8 @@ type crossing struct {
 	app     *zlnode.App
 	roads   *linkRoads
 	a, b, c *zlnode.Node
+	child   *child // in place of a or b
+	store   *storeProxy
 	ref     zlnode.ActorRef
 	spot    zlnode.SpotRef
 	player  *player
@@ -33,6 +35,8 @@ type crossingOptions struct {
 	policy  *zlnode.RelocationPolicy          // else PreserveState
 	servers func(zlnode.Config) zlnode.Config // of a and b
 	tune    func(*node.Config)                // of all nodes
+	child   string                            // which server is a process of its own
+	road    string                            // which server has a road of its own to the Store
 }
 
 func newCrossing(w *world, o crossingOptions) *crossing {
@@ -49,13 +53,24 @@ func newCrossing(w *world, o crossingOptions) *crossing {
 				c = o.servers(c)
 			}
 		}
+		if c.RID == o.road {
+			direct := x.url
+			x.store = x.behindProxy()
+			defer func() { x.url = direct }()
+		}
+		if c.RID == o.child {
+			x.child = x.childOf(childOrder{Config: x.config(c), Walkers: true})
+			return nil
+		}
 		return x.tuned(c, x.app, o.tune)
 	}
 	x.a = start(zlnode.Config{RID: "a", Role: zlnode.RoleServer})
 	x.b = start(zlnode.Config{RID: "b", Role: zlnode.RoleServer})
 	x.c = start(zlnode.Config{RID: "c", Role: zlnode.RoleClient, Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "player"}}})
 	x.linked(x.c, 2)
-	x.linked(x.a, 1)
+	if x.a != nil && x.b != nil {
+		x.linked(x.a, 1)
+	}
 	x.spot = x.createSpotAt(x.c, "b", "wide")
 	x.ref = x.createActorAt(x.c, "a", "walker")
 	return x
@@ -194,6 +209,9 @@ func (x *crossing) unmoved(entry string) {
 		x.t.Errorf("a timer ran at the target: %q", ticks)
 	}
 	for _, n := range []*zlnode.Node{x.a, x.b} {
+		if n == nil {
+			continue
+		}
 		if stuck := n.StuckObjects(); len(stuck) != 0 {
 			x.t.Errorf("stuck at %s are %+v", n.RID(), stuck)
 		}

@@ -177,7 +177,6 @@ func TestACallbackThatTakesLongIsNotTriedTwiceAtOnce(t *testing.T) {
 }
 
 // A Spot is closed or has a member, never both; and an Actor is destroyed or joins.
-// req: MB-05, ID-06
 func TestAJoinRacesTheEndsOfItsSpotAndItsActor(t *testing.T) {
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)

@@ -169,6 +169,7 @@ func (w *walkWorld) app(policy zlnode.RelocationPolicy) *zlnode.App {
 	zlnode.OnRequest(t, "clock", func(c *zlnode.ActorCall, _ *walker, o zlnode.TimerOptions) (struct{}, error) {
 		return struct{}{}, c.StartTimer("clock", o)
 	})
+	zlnode.OnSend(t, "clock", func(c *zlnode.ActorCall, _ *walker, o zlnode.TimerOptions) error { return c.StartTimer("clock", o) })
 	zlnode.OnTimer(t, "clock", func(c *zlnode.ActorCall, _ *walker, tick zlnode.Tick) error {
 		w.notes.add("tick %s %d", c.Node().RID(), tick.Count)
 		return nil

@@ -75,8 +75,11 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 // Stats is a node's state at a glance: Actors, Spots, Sessions, Peers and Routes as they
 // are now, and counted from the start Dropped (one-way messages that were not
 // executed), FailedSends, FailedRequests, FailedCallbacks, PushesRefused, LateReplies,
-// SlowSessions, LinksRefused and Panics. Moves is about Actors that have changed their node:
-// how many, and how long each side of a move took.
+// SlowSessions, SessionsCutOff (closed because nothing was heard of a moving Actor, or too
+// much), UpdatesIgnored (about a moving Actor, too late or for nothing), LinksRefused and
+// Panics.
+// Moves is about Actors that have changed their node: how many, and how long each side of
+// a move took.
 type Stats = node.Stats
 
 // MoveStats is about the Actors that have changed their node, and Spread how long something

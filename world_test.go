@@ -117,6 +117,17 @@ func (w *world) linked(n *zlnode.Node, servers int) {
 	}
 }
 
+// eventually waits until ok.
+func (w *world) eventually(what string, ok func() bool) {
+	w.t.Helper()
+	for !ok() {
+		if w.ctx.Err() != nil {
+			w.t.Fatalf("in vain: %s", what)
+		}
+		w.idle()
+	}
+}
+
 // wantKind fails the test unless err is of that kind.
 func wantKind(t *testing.T, err error, kind zlnode.Kind) {
 	t.Helper()

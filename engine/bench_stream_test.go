@@ -16,9 +16,10 @@ import (
 const (
 	streamBytes  = 256 << 20
 	streamPart   = 256 << 10
-	streamWindow = 4 << 20 // sent and not acknowledged, at most
-	streamQueued = 1       // parts in the out queue, at most: so much a message waits
-	streamHead   = 12      // length, number, CRC
+	streamWindow = 4 << 20   // sent and not acknowledged, at most
+	streamQueued = 1         // parts in the out queue, at most: so much a message waits
+	streamHead   = 12        // length, number, CRC
+	streamUnsent = 256 << 10 // as links have it
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -119,9 +120,11 @@ func BenchmarkStream(b *testing.B) {
 			return c.SendControl(buf.Copy(frame("")))
 		},
 	}
-	c, err := sender.Dial(b.Context(), listen(b, receiver, in), testProtocol(&hooks{
+	dialled := testProtocol(&hooks{
 		frame: func(*Conn, []byte, *buf.Buf) error { out.ack(); return nil },
-	}))
+	})
+	dialled.UnsentMax = streamUnsent
+	c, err := sender.Dial(b.Context(), listen(b, receiver, in), dialled)
 	if err != nil {
 		b.Fatal(err)
 	}

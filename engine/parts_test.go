@@ -15,6 +15,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/zlnode/zlnode/internal/buf"
 )
 
@@ -403,5 +405,23 @@ func TestAnEmptyMessageOfPartsIsDoneToo(t *testing.T) {
 	mustSend(t, c, buf.Copy(frame("after")))
 	if got := readFrame(t, client); got != "after" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The rest stays in the queue, where messages get between the parts of a stream.
+func TestTheKernelHoldsNoMoreUnsentThanAllowed(t *testing.T) {
+	const most = 64 << 10
+	opened := make(chan int, 1)
+	p := testProtocol(&hooks{open: func(c *Conn) {
+		n, err := unix.GetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT)
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- n
+	}})
+	p.UnsentMax = most
+	dial(t, listen(t, start(t, 1), p))
+	if got := <-opened; got != most {
+		t.Errorf("the option is %d, want %d", got, most)
 	}
 }

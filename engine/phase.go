@@ -27,6 +27,9 @@ const (
 // opened is the loop's first call for c.
 func (c *Conn) opened(l *loop, socket gnet.Conn) gnet.Action {
 	c.loop, c.socket, c.fd = l, socket, socket.Fd()
+	if most := c.p.UnsentMax; most > 0 {
+		_ = unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, most) // without it the kernel holds more
+	}
 	c.phase = open
 	c.owned = true // sched was created with the token taken
 	l.add(c)

@@ -60,6 +60,10 @@ type Protocol struct {
 	// message counts its bytes and MessageCost, so it must be larger than the
 	// largest message. 0 = DefaultOutMax.
 	OutMax int64
+	// UnsentMax bounds the bytes that the kernel holds unsent; the rest waits in the out
+	// queue, where what is written next can be chosen. 0 = as the kernel likes, which is up
+	// to 4 MiB. A small bound costs wake-ups.
+	UnsentMax int
 	// TrustLength lets a frame's claimed length be allocated at once on admitted
 	// connections; else the slab grows with the bytes that came.
 	TrustLength bool
@@ -89,8 +93,8 @@ func (p *Protocol) resolve() (*Protocol, error) {
 	setDefault(&r.CloseGrace, DefaultCloseGrace)
 	setDefault(&r.StallTimeout, DefaultStallTimeout)
 	setDefault(&r.OutMax, DefaultOutMax)
-	if r.FrameTimeout < 0 || r.CloseGrace < 0 || r.StallTimeout < 0 || r.OutMax < 0 {
-		return nil, fmt.Errorf("engine: protocol %q: FrameTimeout, CloseGrace, StallTimeout and OutMax must not be negative", p.Name)
+	if r.FrameTimeout < 0 || r.CloseGrace < 0 || r.StallTimeout < 0 || r.OutMax < 0 || r.UnsentMax < 0 {
+		return nil, fmt.Errorf("engine: protocol %q: FrameTimeout, CloseGrace, StallTimeout, OutMax and UnsentMax must not be negative", p.Name)
 	}
 	if r.OutMax > outMaxLimit {
 		return nil, fmt.Errorf("engine: protocol %q: OutMax %d is over %d", p.Name, r.OutMax, outMaxLimit)

@@ -32,6 +32,7 @@ type jointFacts struct {
 	tDead    bool
 	tOpen    bool // something of the unit runs at the Target
 	tOwns    bool // the Target has ended with it
+	tGone    bool // it has ended without, or its source was told so: it is never prepared again
 	tVersion store.Version
 
 	row    jointRow
@@ -201,7 +202,7 @@ func (j *joint) target(e TargetEvent) {
 			j.sendS("u")
 		case TargetEnd:
 			j.tDo, j.tThere, j.tOwns = TargetEffect{}, false, e.Outcome != TargetDropped
-			if !j.tOwns {
+			if j.tGone = !j.tOwns; j.tGone {
 				j.sendS("u")
 			}
 		case TargetMerge:
@@ -419,11 +420,14 @@ func (j *joint) deliverT() {
 	what := j.toT[0]
 	j.toT = j.toT[1:]
 	user := j.s.move.InUserSpot
-	if !j.tThere && !j.tOwns && (what == 'A' || what == 'R' && !user) {
+	if !j.tThere && !j.tOwns && !j.tGone && (what == 'A' || what == 'R' && !user) {
 		j.t, j.tThere = *NewTarget(targetJob(), briefTiming), true
 	}
 	switch what {
 	case 'A':
+		if j.tGone {
+			j.sendS("n")
+		}
 		j.target(TargetEvent{Is: TargetAsked, Ask: Ask{Fence: fenceArg(words{}, 10), SpotID: "room"}, Deadline: j.s.move.Deadline})
 	case 'R':
 		if !j.tThere && !j.tOwns {
@@ -444,6 +448,7 @@ func (j *joint) deliverT() {
 		case j.tThere && j.t.Progress() == ProgressCommitted, j.tOwns:
 			j.sendS("m")
 		case !j.tThere:
+			j.tGone = true
 			j.sendS("g")
 		}
 	}
@@ -461,7 +466,6 @@ func (j *joint) deliverS() {
 		j.source(SourceEvent{Is: SourceReady, MayAct: true})
 	case 'u':
 		j.source(SourceEvent{Is: SourceRefused, Failure: &Failure{errkind.InternalFailure, "not restored"}})
-		j.source(SourceEvent{Is: SourceGivenUp})
 	case 'm':
 		j.source(SourceEvent{Is: SourceCommitted, OwnerGen: ownerGen + 1})
 	case 'g':

@@ -110,7 +110,8 @@ const (
 	SourceTargetGone
 	// SourceCommitted: the target says that it owns the unit, as OwnerGen.
 	SourceCommitted
-	// SourceGivenUp: the target says that it has dropped the unit, or knows nothing of it.
+	// SourceGivenUp: the target says that it has dropped the unit, or knows nothing of it. From
+	// then on it takes the attempt never again.
 	SourceGivenUp
 	// SourceDoubt: somebody saw reason to look at the row.
 	SourceDoubt

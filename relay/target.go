@@ -217,7 +217,8 @@ const (
 
 // Target is the half of a move at the process that the unit goes to. Whoever makes it has
 // registered the unit's temporary queue before, which takes all that comes for the unit, and
-// keeps it until the Target ends.
+// keeps it until the Target ends. For an attempt whose Target has ended, or of which the source
+// was told that it is gone, there is no other Target: in a new epoch the source acts on that.
 type Target struct {
 	job    TargetJob
 	timing Timing

@@ -49,6 +49,7 @@ type bot struct {
 	settled chan struct{} // closed when it is stopped and nothing is open
 	closed  bool          // its client is being closed; what ends now is no trouble
 	cause   error         // what took its Actor or the gateway away, or nil
+	needs   []string      // the nodes that it needed when it met that
 	gone    chan struct{} // closed when cause is set
 }
 
@@ -84,7 +85,7 @@ func (b *bot) enter(ctx context.Context, gateway string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.travel.rid = b.place.PlayerRID
+	b.travel.rid, b.ledger.rid = b.place.PlayerRID, b.place.PlayerRID
 	if b.travel.every > 0 {
 		b.travel.rooms = b.place.Rooms
 	}
@@ -204,10 +205,10 @@ func (b *bot) onReply(op uint64, m *client.Message, err error) {
 	}
 	if err != nil {
 		b.mu.Lock()
-		b.ledger.failed(op)
+		s := b.ledger.failed(op)
 		b.checkSettled()
 		b.mu.Unlock()
-		b.trouble(fmt.Errorf("request %q: %w", packetAct, err))
+		b.trouble(fmt.Errorf("request %q: %w", packetAct, err), s.rid)
 		return
 	}
 	b.mu.Lock()
@@ -249,6 +250,7 @@ func (b *bot) onHopped(m *client.Message, now time.Time) {
 	b.mu.Lock()
 	s, ok := b.ledger.hopped(h.Push, answer{h.Op, h.Position, h.Chain}, h.Crossed)
 	b.travel.arrived(h.RID, h.Room)
+	b.ledger.rid = h.RID
 	b.checkSettled()
 	b.mu.Unlock()
 	if ok {
@@ -262,10 +264,11 @@ func (b *bot) onState(_ client.State, err error) {
 }
 
 // trouble counts what went wrong. An Actor or a gateway that is not there ends the
-// bot and counts once; whether its node is really dead is judged at the end.
-func (b *bot) trouble(err error) {
+// bot and counts once; whether its node is really dead is judged at the end. needed are
+// nodes that it needed besides those of its Actor.
+func (b *bot) trouble(err error, needed ...string) {
 	if missing(err) {
-		b.lose(err)
+		b.lose(err, needed...)
 		return
 	}
 	b.mu.Lock()
@@ -275,14 +278,20 @@ func (b *bot) trouble(err error) {
 	}
 }
 
-// lose ends the bot for good.
-func (b *bot) lose(cause error) {
+// lose ends the bot for good. A request may have been sent to a node that its Actor has left
+// since, and its answer be lost with that.
+func (b *bot) lose(cause error, needed ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || b.cause != nil {
 		return
 	}
 	b.cause = cause
+	for _, rid := range append(needed, b.travel.rid, b.travel.toward) {
+		if rid != "" {
+			b.needs = append(b.needs, rid)
+		}
+	}
 	close(b.gone)
 	b.meter.unavailable.Add(1)
 	if b.online {
@@ -328,7 +337,7 @@ func (b *bot) finish() outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o := outcome{
-		player: b.travel.rid, toward: b.travel.toward, crossed: t.Crossed > 0, room: b.travel.room, arena: b.place.ArenaRID,
+		needs: b.needs, crossed: t.Crossed > 0, room: b.travel.room, arena: b.place.ArenaRID,
 		cause: b.cause, arenaLost: t.ArenaLost, unsent: t.Arena.Failure, visited: b.visited.cause,
 	}
 	if !ok {

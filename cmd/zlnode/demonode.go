@@ -124,8 +124,12 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 		}
 	}
 	lost := node.Err()
-	if err := errors.Join(told, lost, stopDemoNode(node)); err != nil {
-		return err
+	disorder := stopDemoNode(node)
+	if err := errors.Join(told, lost); err != nil {
+		return errors.Join(err, disorder)
+	}
+	if disorder != nil {
+		return fmt.Errorf("%w: %w", errDisorder, disorder)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, errTerminated) {
 		return cause

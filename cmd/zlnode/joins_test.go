@@ -50,9 +50,9 @@ func TestAVerdictAboutHops(t *testing.T) {
 		{name: "a visit that failed", change: func(e *evidence) { e.outcomes[0].visited = gone }, errors: 1},
 		{name: "an arena that cannot send", change: func(e *evidence) { e.outcomes[0].unsent = "unavailable" }, errors: 1},
 
-		{name: "the node killed that the player was on its way to", change: func(e *evidence) {
+		{name: "a node killed that the player was on its way to, or had just left", change: func(e *evidence) {
 			e.nodes[2].fate = fateKilled
-			e.outcomes[0].cause, e.outcomes[0].toward = gone, "objects-2"
+			e.outcomes[0].cause, e.outcomes[0].needs = gone, []string{"objects-1", "objects-2"}
 		}, ok: true, unavailable: 1},
 		{name: "a message lost with a node that the player had been at", change: func(e *evidence) {
 			e.nodes[2].fate = fateKilled
@@ -70,6 +70,13 @@ func TestAVerdictAboutHops(t *testing.T) {
 			e.nodes[2].fate = fateKilled
 			e.outcomes[0].nodes.Lost = 1
 		}},
+		{name: "a node that does not stop in order, and the other one killed", change: func(e *evidence) {
+			e.nodes[1].fate, e.nodes[2].fate = fateDisorder, fateKilled
+		}, ok: true},
+		{name: "a node that does not stop in order", change: func(e *evidence) { e.nodes[1].fate = fateDisorder }, errors: 1},
+		{name: "a node that does not stop in order, and the gateway killed", change: func(e *evidence) {
+			e.nodes[0].fate, e.nodes[1].fate = fateKilled, fateDisorder
+		}, errors: 1},
 		{name: "few moves and wrong members, and a node killed", change: func(e *evidence) {
 			e.nodes[2].fate = fateKilled
 			e.joins.crossed, e.joins.astray = 0, errors.New("room-1")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -13,12 +14,13 @@ type outcome struct {
 	nodes     tally  // of messages of nodes
 	overtaken uint64 // of those, that were allowed to come out of order
 	wrong     error  // what no single message accounts for, or nil
-	player    string // the node of its Actor, as it was last told; "": it never logged in
-	toward    string // the node that its Actor was on its way to; "": none
 	crossed   bool   // its Actor has changed its node
 	room      string // that its Actor is in; "": none
 	arena     string // the node of the arena
-	cause     error  // what took its Actor or the gateway away, or nil
+	// cause is what took its Actor or the gateway away, or nil; needs are the nodes that it
+	// needed then besides the gateway, and none if it had not logged in.
+	cause     error
+	needs     []string
 	arenaLost bool   // its Actor found the arena's node dead
 	unsent    string // why the arena could not send to its Actor; "": it could
 	visited   error  // what its visitor met
@@ -76,7 +78,7 @@ func judge(e evidence) verdict {
 	if s := e.played.Seconds(); s > 0 {
 		v.RPS = math.Round(float64(v.Requests)/s*10) / 10
 	}
-	dead := v.deadNodes(e.nodes)
+	dead := v.deadNodes(e.nodes, e.joins != nil)
 	var sum tally
 	for _, o := range e.outcomes {
 		sum.add(o.tally)
@@ -90,7 +92,7 @@ func judge(e evidence) verdict {
 		}
 		sum.add(o.nodes)
 		switch {
-		case o.cause != nil && (v.gatewayDead || dead[o.player] || dead[o.toward] || o.player == "" && len(dead) > 0):
+		case o.cause != nil && (v.gatewayDead || slices.ContainsFunc(o.needs, func(rid string) bool { return dead[rid] }) || len(o.needs) == 0 && len(dead) > 0):
 			v.Unavailable++
 			continue
 		case o.cause != nil:
@@ -116,14 +118,23 @@ func judge(e evidence) verdict {
 	return v
 }
 
-// deadNodes returns the nodes that were ended by hand. One that failed is an error.
-func (v *verdict) deadNodes(nodes []nodeEnd) map[string]bool {
-	dead := map[string]bool{}
+// deadNodes returns the nodes that were ended by hand. One that failed is an error, and so
+// is one that did not stop in order; but what was on its way to a dead node, and might have
+// come to life there, cannot be ended in order for a minute.
+func (v *verdict) deadNodes(nodes []nodeEnd, moves bool) map[string]bool {
+	dead, objectsDead := map[string]bool{}, false
+	for _, n := range nodes {
+		objectsDead = objectsDead || n.fate == fateKilled && n.role == roleObjects
+	}
 	for _, n := range nodes {
 		switch n.fate {
 		case fateKilled:
 			dead[n.rid] = true
 			v.gatewayDead = v.gatewayDead || n.role == roleGateway
+		case fateDisorder:
+			if !moves || !objectsDead {
+				v.fail(fmt.Errorf("node %s %s", n.rid, n.text))
+			}
 		case fateFailed:
 			v.fail(fmt.Errorf("node %s %s", n.rid, n.text))
 		case fateUp, fateStopped:

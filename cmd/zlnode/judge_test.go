@@ -10,8 +10,8 @@ import (
 func evidenceOf(change func(e *evidence)) evidence {
 	e := evidence{
 		outcomes: []outcome{
-			{player: "objects-1", arena: "objects-1"},
-			{player: "objects-2", arena: "objects-1"},
+			{needs: []string{"objects-1"}, arena: "objects-1"},
+			{needs: []string{"objects-2"}, arena: "objects-1"},
 		},
 		nodes: []nodeEnd{
 			{"gateway", roleGateway, fateStopped, "stopped"},
@@ -43,6 +43,9 @@ func TestAVerdictIsOKOnlyIfNothingWentWrong(t *testing.T) {
 		{name: "an error during the run", change: func(e *evidence) { e.errors = 2 }, errors: 2},
 		{name: "no request answered", change: func(e *evidence) { e.requests = path{} }, errors: 1},
 		{name: "a node that fails", change: func(e *evidence) { e.nodes[1].fate = fateFailed }, errors: 1},
+		{name: "a node that does not stop in order, and the other one killed", change: func(e *evidence) {
+			e.nodes[1].fate, e.nodes[2].fate = fateDisorder, fateKilled
+		}, errors: 1},
 		{name: "unavailable while all nodes are up", change: func(e *evidence) { e.outcomes[0].cause = gone }, errors: 1},
 		{name: "an arena lost while all nodes are up", change: func(e *evidence) { e.outcomes[1].arenaLost = true }, errors: 1},
 

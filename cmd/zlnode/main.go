@@ -38,7 +38,14 @@ var errNotOK = errors.New("the result is not ok")
 // status is what shells make of that signal.
 var errTerminated = errors.New("stopped by SIGTERM")
 
-const statusTerminated = 128 + int(syscall.SIGTERM)
+// errDisorder ends a node process that has served and stopped as it was told to, but could
+// not end all of its objects in order.
+var errDisorder = errors.New("not all ended in order")
+
+const (
+	statusTerminated = 128 + int(syscall.SIGTERM)
+	statusDisorder   = 3
+)
 
 // run executes the command line and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -55,6 +62,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return statusTerminated
 	case !errors.Is(err, errNotOK):
 		fmt.Fprintln(stderr, errorPrefix+strings.TrimPrefix(err.Error(), errorPrefix))
+	}
+	if errors.Is(err, errDisorder) {
+		return statusDisorder
 	}
 	return 1
 }

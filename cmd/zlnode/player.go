@@ -41,8 +41,6 @@ type hop struct {
 	Captured time.Duration `json:"captured"` // 0: it has not left its node
 }
 
-func (h *hop) answer() answer { return answer{op: h.Op, position: h.Position, chain: h.Chain} }
-
 func newPlayer(*zlnode.ActorContext) (*player, error) { return &player{}, nil }
 
 // playerState is a player on its way between two nodes.

@@ -156,10 +156,11 @@ func (p *nodeProc) pid() int { return p.cmd.Process.Pid }
 type fate uint8
 
 const (
-	fateUp      fate = iota
-	fateStopped      // as the demo wanted it
-	fateKilled       // by a signal, so by hand
-	fateFailed       // by itself, or it did not stop in order
+	fateUp       fate = iota
+	fateStopped       // as the demo wanted it
+	fateKilled        // by a signal, so by hand
+	fateDisorder      // as the demo wanted it, but not all that it had could be ended in order
+	fateFailed        // by itself, or it did not stop in time
 )
 
 // fate returns what became of the process, with a text for people.
@@ -179,6 +180,8 @@ func (p *nodeProc) fate() (fate, string) {
 		return fateKilled, "down (stopped in order by SIGTERM)"
 	case p.unready.Load(): // how its start ended then says nothing
 		return fateStopped, "stopped before it served"
+	case status == statusDisorder && p.stopping.Load():
+		return fateDisorder, "stopped, but not in order" + p.log.quote()
 	case p.exit != nil:
 		return fateFailed, fmt.Sprintf("failed: %v%s", p.exit, p.log.quote())
 	case !p.stopping.Load():

@@ -44,6 +44,10 @@ func fakeNode(stdin io.Reader, stdout, stderr io.Writer) int {
 	case "terminated":
 		announce()
 		return statusTerminated
+	case "disorderly":
+		announce()
+		_, _ = io.Copy(io.Discard, in)
+		return statusDisorder
 	case "stubborn":
 		stay := make(chan os.Signal, 1)
 		signal.Notify(stay, os.Interrupt)
@@ -190,6 +194,17 @@ func TestANodeThatIsStoppedWhileItStartsHasNotFailed(t *testing.T) {
 	p.stop(within(t))
 	if fate, text := p.fate(); fate != fateStopped {
 		t.Errorf("%v, %s", fate, text)
+	}
+}
+
+func TestTheFateOfANodeTellsThatItDidNotStopInOrder(t *testing.T) {
+	p := startFake(t, "disorderly")
+	if err := p.awaitReady(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	p.stop(within(t))
+	if fate, text := p.fate(); fate != fateDisorder || text != "stopped, but not in order; its log ends:\n  the log of disorderly" {
+		t.Errorf("fate %d, %q", fate, text)
 	}
 }
 

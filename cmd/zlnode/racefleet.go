@@ -117,7 +117,7 @@ func (f *fleet) stop() { stopNodes(f.present()) }
 // must have stopped; alive are those that lived until then.
 func (f *fleet) evidence(alive []*nodeProc) (processes []raceProcess, failures []string) {
 	for _, p := range f.ever {
-		if fate, text := p.fate(); fate == fateFailed {
+		if fate, text := p.fate(); fate == fateFailed || fate == fateDisorder {
 			failures = append(failures, fmt.Sprintf("node %s %s", p.set.RID, text))
 		}
 		runs, err := readRunLog(p.set.Runs)

@@ -147,6 +147,7 @@ type ledger struct {
 	chain uint64 // the Actor's, once it has executed them all
 	acts  uint64 // requests among the ops
 
+	rid     string           // the node that ops are sent to, as far as is known
 	open    map[uint64]entry // ops that wait for their answer, by number
 	hop     *hopping         // that waits for its answer; nil: none
 	replies sequence         // of acts
@@ -165,9 +166,10 @@ type entry struct {
 	prior uint64 // the chain before it
 }
 
-// sent says when an op was sent.
+// sent says when an op was sent, and to which node.
 type sent struct {
 	at  time.Time
+	rid string
 	hop *hopping // the Actor's, if it was asked for and not over; nil: none
 }
 
@@ -182,7 +184,7 @@ func newLedger() *ledger { return &ledger{open: map[uint64]entry{}} }
 // begin numbers an op that is about to be sent.
 func (l *ledger) begin(request bool, now time.Time) (op uint64) {
 	l.ops++
-	e := entry{prior: l.chain, sent: sent{now, l.hop}}
+	e := entry{prior: l.chain, sent: sent{now, l.rid, l.hop}}
 	l.chain = extend(l.chain, l.ops)
 	e.chain = l.chain
 	if request {
@@ -226,9 +228,11 @@ func (l *ledger) cancel() {
 
 // failed ends a request that has no reply, and will have none. An error may come
 // before replies to earlier requests: what a node refuses has no turn to wait for.
-func (l *ledger) failed(op uint64) {
+func (l *ledger) failed(op uint64) sent {
+	e := l.open[op]
 	l.refused++
 	delete(l.open, op)
+	return e.sent
 }
 
 // replied takes the reply to the request that was sent as op, and returns when

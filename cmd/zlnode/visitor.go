@@ -42,9 +42,10 @@ func (v *visitor) enter(ctx context.Context, gateway string) (err error) {
 	return nil
 }
 
-// play visits a player each tick, until ctx ends. Every second visit of one is a request.
+// play visits each player once per tick, as far as answers come in time, until ctx ends.
+// Every second visit of one is a request.
 func (v *visitor) play(ctx context.Context, tick time.Duration) {
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(tick / time.Duration(len(v.bots)))
 	defer ticker.Stop()
 	for k := 0; ; k++ {
 		select {

@@ -245,18 +245,16 @@ func (j *PendingJoin) end(o JoinOutcome) {
 	close(j.done)
 }
 
-// leave makes the Join over at this node, as the Actor is another's now or nobody's, unless
-// the Actor's end has done so.
+// leave makes the Join over at this node, as the Actor is another's now.
 func (j *PendingJoin) leave() {
 	j.mu.Lock()
-	before := j.phase
+	was := j.phase
 	j.phase = joinOver
 	j.mu.Unlock()
-	if before == joinOver {
-		return
+	if was != joinOver { // else the Actor has ended meanwhile
+		j.cell.joining.CompareAndSwap(j, nil)
+		close(j.done)
 	}
-	j.cell.joining.CompareAndSwap(j, nil)
-	close(j.done)
 }
 
 // isOver reports whether the Actor has ended meanwhile.

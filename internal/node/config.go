@@ -47,14 +47,12 @@ type Config struct {
 	// < 0: not at all.
 	MessageFollowDuration        time.Duration
 	RelocationCutoverWaitTimeout time.Duration
-	// MoveValidity is how long a target may go on with the commit after it said that it is
-	// ready; 0: 60 s. Alike on all nodes.
-	MoveValidity    time.Duration
-	MoveChunkBytes  int   // of the payloads that come here, encoded
-	MoveLinkBytes   int64 // that one link may have in flight; < 0: no bound
-	MoveNodeBytes   int64 // that all links may have in flight; ≤ 0: no bound
-	MovesMax        int   // that leave at once; further ones wait and go on working
-	MoveCompression chunker.Compression
+	MoveChunkBytes               int           // of the payloads that come here, encoded
+	MoveLinkBytes                int64         // that one link may have in flight; < 0: no bound
+	MoveNodeBytes                int64         // that all links may have in flight; ≤ 0: no bound
+	MovesMax                     int           // that leave at once; further ones wait and go on working
+	MoveValidity                 time.Duration // for which a target may go on with the commit after its relay-ready
+	MoveCompression              chunker.Compression
 
 	Weight    int
 	MaxActors int
@@ -160,11 +158,11 @@ func (c Config) withDefaults() Config {
 	set(&c.RouteCacheMaxAge, routeAge)
 	set(&c.MessageFollowDuration, followTime)
 	set(&c.RelocationCutoverWaitTimeout, cutoverWait)
-	set(&c.MoveValidity, moveValidity)
 	c.MessageFollowDuration = max(c.MessageFollowDuration, 0)
 	c.MoveChunkBytes = cmp.Or(c.MoveChunkBytes, chunker.ChunkBytes)
 	c.MoveLinkBytes = max(cmp.Or(c.MoveLinkBytes, chunker.LinkBytes), 0)
 	c.MovesMax = cmp.Or(c.MovesMax, movesMax)
+	c.MoveValidity = cmp.Or(c.MoveValidity, moveValidity)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
 		l := &c.Sessions[i]

@@ -398,8 +398,9 @@ func TestInALapseNobodyHearsOfAJoin(t *testing.T) {
 	w.node.entry.typ.OnLeaveActor = func(*Call, any, ActorRef) error { w.notes.add('E'); return nil }
 	w.answer = func(store.ChangeSpot) (store.Reason, error) { w.node.admitUntil.Store(0); return store.Applied, nil }
 	j := w.registered(a, Join{Spot: "room", Timeout: 50 * time.Millisecond})
-	until(t, "the deadline", func() bool { return clock.Now().Reached(j.Deadline) })
 	until(t, "it is a member", func() bool { return a.spot.Load() != nil })
+	late := max(clock.Now(), j.Deadline).Add(insistMin + settleWaitMax)
+	until(t, "it could be stuck", func() bool { return clock.Now().Reached(late) })
 	w.is("")
 	w.node.admitUntil.Store(int64(clock.Never))
 	await(t, "the completion", w.ended)

@@ -3,6 +3,7 @@ package node
 import (
 	"time"
 
+	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
 )
@@ -46,6 +47,9 @@ const (
 	// relayedFor is how long a target knows a move that came: its source may not have
 	// learnt of the commit before the validity's end, and relays for its follow time then.
 	relayedFor = moveValidity + 2*followTime
+	// movesGoneMax bounds the moves that are remembered as gone. Past it a source that asks
+	// after one has no answer, and waits.
+	movesGoneMax = 65_536
 	// movesMax bounds the moves that leave at once, if nothing is configured, and
 	// restoresMax what is restored at once: each has an object's state in memory.
 	movesMax        = 64
@@ -59,6 +63,10 @@ const (
 	// the smallest credited records fits, with what the queue counts beside them;
 	// the rest is for replies.
 	linkOutBytesMax = 16 << 20
+
+	// linkUnsentMax is what the kernel holds of a link unsent: a chunk, so that a message
+	// waits for about one beside that in the out queue, however fast the network is.
+	linkUnsentMax = chunker.ChunkBytes
 
 	// objectQueueMessages and objectQueueBytes bound one object's queue if nothing is
 	// configured, the others what can be: less would not hold the largest message.

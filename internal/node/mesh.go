@@ -214,5 +214,6 @@ func (n *Node) linkProtocol(h *linkHandler) *engine.Protocol {
 	return &engine.Protocol{
 		Name: "link", FrameSize: linkFrameSize, Handler: h, Placer: h,
 		HelloTimeout: n.linkConfig.Timeout, OutMax: linkOutBytesMax, TrustLength: true,
+		UnsentMax: linkUnsentMax,
 	}
 }

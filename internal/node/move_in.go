@@ -2,6 +2,7 @@ package node
 
 import (
 	"crypto/sha256"
+	"slices"
 
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
@@ -36,6 +37,9 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 	if !n.mayAct(n.lately()) {
 		return nil, nil, errNotOwner
 	}
+	if _, gone := n.moves.gone.LoadBytes(fence.Relocation[:]); gone {
+		return nil, nil, errMoveGone.of(opMove, ref.ID)
+	}
 	var err *Error
 	n.moves.preparing.Update(ref.ID, func(have *moveIn, present bool) (*moveIn, bool) {
 		if present {
@@ -53,6 +57,10 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 				err = fail(errkind.Unavailable, opMove, ref.ID, "another attempt to move it here is under way")
 			}
 			return have, true
+		}
+		if came := l.movingIn((*[16]byte)(&fence.Relocation), fence.Attempt); came != nil && came.queue.cell.Load().ref.ID == ref.ID {
+			i = came // it is here, of which its source has not heard
+			return nil, false
 		}
 		i = l.prepare(ref, fence)
 		return i, true
@@ -144,7 +152,7 @@ func (l *linkConn) restore(r *wire.Restore) {
 		if i.sent == 0 {
 			i.sent = now
 		}
-		i.restores, i.op, i.spotID, i.member = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot
+		i.restores, i.op, i.spotID, i.member, i.epoch = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot, want.Move.Epoch
 		if i.payload == nil && i.progress == relay.ProgressAssembling {
 			var err error
 			i.payload, err = chunker.NewIncoming(manifest, chunker.Limits{ChunkBytes: chunker.ChunkMax})
@@ -153,6 +161,11 @@ func (l *linkConn) restore(r *wire.Restore) {
 		i.mu.Unlock()
 		i.tell(relay.TargetEvent{Is: relay.TargetRestoring, Restore: want, Deadline: deadline, MayAct: true})
 		i.answer(l)
+		select {
+		case <-i.over:
+			i.answerLate()
+		default:
+		}
 		failpoint.Hit("R05.T.after")
 	})
 }
@@ -367,6 +380,21 @@ func (i *moveIn) next() (e relay.TargetEvent, ok bool) {
 	e = i.events[0]
 	i.events = i.events[1:]
 	return e, true
+}
+
+// ends takes what ends the move from the events: who has heard it during an effect does
+// not go on by what that gave.
+func (i *moveIn) ends() (all []relay.TargetEvent) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.events = slices.DeleteFunc(i.events, func(e relay.TargetEvent) bool {
+		is := e.Is == relay.TargetStopping || e.Is == relay.TargetAborted
+		if is {
+			all = append(all, e)
+		}
+		return is
+	})
+	return all
 }
 
 // cellWith makes a cell with a consumer of its own, and with a mailbox that there is or a

@@ -67,10 +67,20 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 	o.leavePermit()
 	switch e.Outcome {
 	case relay.SourceMoved:
-		o.moved(&e.Row)
+		o.join.leave() // before what is refused here can end it, which would open the Actor
+		if o.mover.Load() == nil {
+			o.abandon()
+		} else {
+			o.moved(&e.Row)
+		}
 		return JoinOutcome{}, true
 	case relay.SourceLost:
-		o.strand(e.Failure)
+		o.join.leave()
+		if o.mover.Load() == nil || !e.Found || uint64(e.Row.ObjectGen) != o.cell.ref.ObjectGen {
+			o.abandon()
+		} else {
+			o.strand(e.Failure)
+		}
 		return JoinOutcome{}, true
 	}
 	if e.Prepared {
@@ -131,6 +141,13 @@ func (o *moveOut) moved(row *store.Authority) {
 	failpoint.Hit("R14.S.after")
 }
 
+// abandon ends an Actor whose row is gone, as it was freed by hand, or became another's
+// although it was never sent anywhere. Its id may be another incarnation's by now.
+func (o *moveOut) abandon() {
+	o.node.moves.out.Delete(o.id.key())
+	o.node.drop(o.cell, errGone)
+}
+
 // strand leaves the Actor sealed, with its messages refused, until somebody frees it
 // (decision 4).
 func (o *moveOut) strand(f *relay.Failure) {
@@ -140,7 +157,7 @@ func (o *moveOut) strand(f *relay.Failure) {
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
 	_ = o.inTurn(func(t *turn) *Error {
-		v.end(t.claim, errStranded)
+		v.strand(t.claim)
 		return nil
 	}) // refused only if the node ends
 	o.node.moves.out.Delete(o.id.key())

@@ -7,6 +7,7 @@ import (
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
 )
 
 // This file makes an Actor of what has come of it.
@@ -45,7 +46,7 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 		return happened
 	}
 	i.mu.Lock()
-	payload, sent := i.payload, i.sent
+	payload, sent, epoch := i.payload, i.sent, i.epoch
 	i.mu.Unlock()
 	done, cell, from := make(chan staged, 1), i.cell, i.from
 	started := n.tasks.Go(func() {
@@ -58,7 +59,7 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 	}
 	select {
 	case s := <-done:
-		happened.Failure, happened.MayAct = s.failure, n.mayAct(clock.Now())
+		happened.Failure, happened.MayAct = s.failure, n.mayAct(clock.Now()) && store.Epoch(n.known.Load()) == epoch
 		if s.failure == nil {
 			cell.instance, i.binding, i.clientGone = s.instance, s.binding, s.clientGone
 			i.setTimers(s.timers)
@@ -127,6 +128,7 @@ func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from pr
 			return lost(err)
 		}
 	}
+	s.clientGone = m.ClientGone
 	if m.HasBinding {
 		var unreachable *Error
 		switch s.binding, unreachable = n.adopt(&m.Binding); {

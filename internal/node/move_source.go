@@ -88,7 +88,6 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	end := o.run()
 	outcome, moved := o.end(&end)
 	if moved {
-		j.leave()
 		return
 	}
 	n.moves.out.Delete(o.id.key())
@@ -475,7 +474,7 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 	default:
 		r.owner.Free()
 		failpoint.Hit("R08.S.before")
-		happened.Is, happened.MayAct = relay.SourceReady, n.mayAct(clock.Now())
+		happened.Is, happened.MayAct = relay.SourceReady, n.mayAct(clock.Now()) && store.Epoch(n.known.Load()) == o.row.Epoch
 	}
 	return happened
 }

@@ -49,7 +49,8 @@ type moveIn struct {
 	restores waiting // for relay-ready
 	op       store.OpID
 	spotID   string
-	member   bool // spotID is a User Spot
+	member   bool        // spotID is a User Spot
+	epoch    store.Epoch // of the reservation
 	payload  *chunker.Incoming
 	sent     clock.Mono // when the source began to send it, as far as is known here
 	broken   error
@@ -87,6 +88,9 @@ func (i *moveIn) run() {
 		case due:
 			assembling = next.Do == relay.TargetAssemble
 			happened = i.perform(&next, until)
+			for _, e := range i.ends() {
+				target.Step(clock.Now(), e)
+			}
 		default:
 			happened = i.wait(until, assembling)
 			assembling = assembling && happened.Is != relay.TargetAssembled && happened.Is != relay.TargetBroken
@@ -155,8 +159,8 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		happened = i.stage(e)
 		failpoint.Hit("R07.after")
 	case relay.TargetReady:
-		if to := i.waiting(&i.restores); to.link != nil && !failpoint.Hit("R08.before") {
-			to.link.sendReply(to.corr, 0, nil)
+		if !failpoint.Hit("R08.before") {
+			i.sayReady()
 		}
 		failpoint.Hit("R08.after")
 	case relay.TargetRefuse:
@@ -180,20 +184,40 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
 		failpoint.Hit("R13.before")
-		if err := n.joinedSpot(ctx, i.spotHere(), i.cell.ref); err != nil {
+		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref) })
+		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
 		i.tellLeft()
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
-		if err := n.complete(ctx, i.cell, done); err != nil {
+		err := i.acting(ctx, func(ctx context.Context) *Error { return n.complete(ctx, i.cell, done) })
+		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
 		failpoint.Hit("R13.after")
 	case relay.TargetEnd: // see run
 	}
 	return happened
+}
+
+// acting runs a callback of an Actor that is here. Times in which the node may not act do not
+// count: behind them there is another try, be it past the deadline.
+func (i *moveIn) acting(ctx context.Context, callback func(context.Context) *Error) *Error {
+	n := i.node
+	for {
+		err := callback(ctx)
+		if err == nil || err != errNotOwner && n.mayAct(clock.Now()) {
+			return err
+		}
+		for !n.mayAct(clock.Now()) {
+			if n.stopping.Load() || !pause(n.life, createWaitMax) {
+				return err
+			}
+		}
+		ctx = n.life
+	}
 }
 
 // waiting takes who waits for an answer.
@@ -383,7 +407,10 @@ func (i *moveIn) merge() {
 			cell.spot.Store(i.spot)
 			i.entered = false // the Actor is a member
 		}
-		cell.bind(i.binding)
+		if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
+			cell.bind(binding{})
+			i.clientGone = true
+		}
 		cell.tenure.Store(owned)
 	}) // only a node that stops refuses
 	i.takePlace()
@@ -459,12 +486,33 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	i.leaveRow()
 	i.until.Store(int64(clock.Now().Add(relayedFor)))
 	if e.Outcome == relay.TargetDropped {
+		n.moves.gone.Store(i.id.key(), clock.Now().Add(relayedFor))
 		n.moves.in.Delete(i.id.key())
 	}
 	n.moves.preparing.Update(i.cell.ref.ID, func(now *moveIn, present bool) (*moveIn, bool) {
 		return now, present && now != i
 	})
 	close(i.over)
+	i.answerLate()
+}
+
+// answerLate answers a source that asks once more to restore what has ended.
+func (i *moveIn) answerLate() {
+	i.mu.Lock()
+	here := i.progress == relay.ProgressCommitted
+	i.mu.Unlock()
+	if here {
+		i.sayReady()
+	} else if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendError(to.corr, errNotHere)
+	}
+}
+
+// sayReady answers the request to restore.
+func (i *moveIn) sayReady() {
+	if to := i.waiting(&i.restores); to.link != nil {
+		to.link.sendReply(to.corr, 0, nil)
+	}
 }
 
 // unregister removes the temporary queue, with the place in the Spot.

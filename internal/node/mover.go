@@ -14,8 +14,11 @@ import (
 )
 
 var (
+	errMoveGone = &Error{Kind: errkind.Unavailable, Text: "this move was given up here"}
 	errMoving   = &Error{Kind: errkind.Unavailable, Text: "the object is moving to another node", stale: true}
 	errMoved    = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node", stale: true}
+	// errHanded is not stale: what was relayed and not acknowledged may have been executed.
+	errHanded   = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node, of which it is not known whether the message came there"}
 	errStranded = &Error{Kind: errkind.Unavailable, Text: "the object's move did not end in time, and it is at no node; see the node's stuck objects"}
 	errTooFar   = &Error{Kind: errkind.Unavailable, Text: "the message was carried after the object too often"}
 )
@@ -119,6 +122,8 @@ func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 		n.drained(*bound, v.id.relocation, c.ref)
 		owner := bound.key.owner(n)
 		m.HasBinding, m.Binding = true, wire.MovedBinding{Owner: owner.wire(), Session: bound.key.session, BindingGen: bound.key.gen}
+	} else { // the end of a binding that is over waits behind the seal, where it will be refused
+		m.ClientGone = c.binding.key.gen != 0
 	}
 	if c.typ.Policy == PreserveState {
 		err := guard(n, "object", c.ref.ID, func() (e error) {
@@ -247,7 +252,11 @@ func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox
 func (v *mover) passable(now clock.Mono, m *message) (uint64, *Error) {
 	if v.phase == moverFollowing {
 		on, refused := v.follow.Decide(now, relay.Stray{OwnerGen: store.OwnerGen(v.cell.ref.OwnerGen), Hops: m.hops(), Deadline: m.deadline})
-		if refused != nil {
+		switch {
+		case refused == nil:
+		case refused.Kind == errkind.Unavailable && now.Reached(v.follow.Until()):
+			return 0, errMoved // who asks may take the present route
+		default:
 			return 0, &Error{Kind: refused.Kind, Text: refused.Text}
 		}
 		return uint64(on.OwnerGen), nil
@@ -367,9 +376,21 @@ func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, v
 	v.cell.vacate()
 }
 
-// end refuses all that is left here, and all that comes: the follow is over, or the move
-// is stranded.
+// end ends what is at this node: the follow is over.
 func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
+	v.refuseAll(claim, err)
+	v.cell.vacate()
+}
+
+// strand leaves the Actor as it is, which runs no more: it is at no node.
+func (v *mover) strand(claim *mailbox.Claim[message]) {
+	v.refuseAll(claim, errStranded)
+	v.cell.fenceTimers()
+	v.cell.bind(binding{})
+}
+
+// refuseAll refuses all that is left here, and all that comes.
+func (v *mover) refuseAll(claim *mailbox.Claim[message], err *Error) {
 	for i := range v.saved {
 		claim.Release(v.saved[i].kept)
 		v.saved[i].refuse(v.cell.node, err)
@@ -382,11 +403,10 @@ func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
 	v.out.Acked(v.last, func(h handed) {
 		claim.Release(h.kept)
 		h.record.Free()
-		h.sender.refuse(v.cell.node, err)
+		h.sender.refuse(v.cell.node, errHanded)
 		h.sender.giveBack()
 	})
 	v.cell.become(claim, &refusal{node: v.cell.node, err: err})
-	v.cell.vacate()
 }
 
 // notify tells the sender of a message that took an old route (MF-01).

@@ -16,10 +16,13 @@ type moves struct {
 	in  *cmap.Map[*moveIn]
 	// preparing has what comes by the object's id, of which there is one at a time (RL-13).
 	preparing *cmap.Map[*moveIn]
+	// gone has the moves that never become this node's, until the given time: a source that
+	// was told so has taken its object back.
+	gone *cmap.Map[clock.Mono]
 }
 
 func newMoves() moves {
-	return moves{out: cmap.New[*moveOut](), in: cmap.New[*moveIn](), preparing: cmap.New[*moveIn]()}
+	return moves{out: cmap.New[*moveOut](), in: cmap.New[*moveIn](), preparing: cmap.New[*moveIn](), gone: cmap.New[clock.Mono]()}
 }
 
 // moveTiming is how long the machines of package relay wait.
@@ -28,6 +31,17 @@ func (n *Node) moveTiming() relay.Timing {
 		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: n.cfg.RelocationCutoverWaitTimeout,
 		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: n.cfg.MoveValidity, Prepared: preparedMin,
 	}
+}
+
+// gives reports whether the move is noted as one that never becomes this node's, or could
+// be.
+func (m *moves) gives(relocation *[16]byte) bool {
+	if m.gone.Len() >= movesGoneMax {
+		_, there := m.gone.LoadBytes(relocation[:])
+		return there
+	}
+	m.gone.Store(string(relocation[:]), clock.Now().Add(relayedFor))
+	return true
 }
 
 func (id *moveID) key() string { return string(id.relocation[:]) }
@@ -141,7 +155,9 @@ func (l *linkConn) moveAsk(a *wire.MoveAsk) {
 		i.answer(l)
 		return
 	}
-	l.sendControl(&wire.MoveProgress{Relocation: a.Relocation, Attempt: a.Attempt, State: wire.ProgressGone})
+	if l.node.moves.gives(&a.Relocation) { // else it asks again
+		l.sendControl(&wire.MoveProgress{Relocation: a.Relocation, Attempt: a.Attempt, State: wire.ProgressGone})
+	}
 }
 
 // relayed takes a message that the peer relays after its object.
@@ -152,7 +168,9 @@ func (l *linkConn) relayed(r *wire.Relay, body []byte, owner *buf.Buf, paid uint
 		return
 	}
 	l.consumed(int(paid)) // the peer has the original
-	l.sendControl(&wire.MoveProgress{Relocation: r.Relocation, Attempt: r.Attempt, State: wire.ProgressGone})
+	if l.node.moves.gives(&r.Relocation) {
+		l.sendControl(&wire.MoveProgress{Relocation: r.Relocation, Attempt: r.Attempt, State: wire.ProgressGone})
+	}
 }
 
 // linked is told of a new link: moves that wait for one to their peer go on.
@@ -195,6 +213,12 @@ func (n *Node) sweepMoves(now clock.Mono) {
 	n.moves.in.Range(func(key string, i *moveIn) bool {
 		if now.Reached(clock.Mono(i.until.Load())) {
 			n.moves.in.Delete(key)
+		}
+		return true
+	})
+	n.moves.gone.Range(func(key string, until clock.Mono) bool {
+		if now.Reached(until) {
+			n.moves.gone.Delete(key)
 		}
 		return true
 	})

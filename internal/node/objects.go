@@ -253,8 +253,15 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 		return destroyEnd{}
 	}
 	kept, err := true, n.leaveSpot(cell)
-	if err == nil {
-		kept, _, err = n.deleteRow(cell, op)
+	for wait := createWaitMin; err == nil; wait = min(2*wait, settleWaitMax) {
+		var why store.Reason
+		kept, why, err = n.deleteRow(cell, op)
+		// Who was to come into a Spot of a node that stops does not, but its source may not
+		// have told the Store yet.
+		if why != store.NotEmpty || !n.stopping.Load() || !pause(n.life, wait) {
+			break
+		}
+		err = nil
 	}
 	switch {
 	case kept:
@@ -371,9 +378,9 @@ func (n *Node) removeOrphan(ctx context.Context, what string, kind store.Kind, r
 }
 
 // deleteOrphan removes a row of this process that has no object, wherever it says that one
-// is a member.
+// is a member or goes.
 func (n *Node) deleteOrphan(ctx context.Context, row *store.Authority, op store.OpID) (store.Change, error) {
-	if !row.InUserSpot {
+	if !row.InUserSpot && row.Move == nil {
 		return n.store.Delete(ctx, store.FenceOf(row), op)
 	}
 	f := store.FreeOf(row, op)

@@ -275,14 +275,14 @@ func (n *Node) deleteUnknown() bool {
 	}
 	all := true
 	for id := range owned {
-		if n.knows(id) {
+		if n.has(id) {
 			continue
 		}
 		row, found, err := n.readRow(n.life, id)
-		if err == nil && found && row.State == store.Ready && n.owns(&row) && !n.knows(id) {
+		if err == nil && found && row.State == store.Ready && n.owns(&row) && !n.has(id) {
 			var change store.Change
 			change, err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.deleteOrphan(ctx, &row, newOpID()) })
-			all = all && (err != nil || change.Reason != store.LeaseExpired)
+			all = all && (err != nil || change.Reason != store.LeaseExpired && change.Reason != store.VersionConflict) // or it changed meanwhile
 		}
 		all = all && (err == nil || unreadable(err))
 	}
@@ -465,6 +465,13 @@ func (n *Node) readRow(ctx context.Context, id string) (store.Authority, bool, e
 
 func (n *Node) owns(row *store.Authority) bool {
 	return row.OwnerID == n.lease.OwnerID && row.LeaseGen == n.lifecycle()
+}
+
+// has reports whether the object is here, or may be as far as this node knows. One of which it
+// knows that it has moved is not: a row that names this node is of a past that is lost.
+func (n *Node) has(id string) bool {
+	c, here := n.actors.Load(id)
+	return here && !(c.tenure.Load() == leaving && c.gone.Load() && c.stuck.Load() == nil)
 }
 
 func (n *Node) knows(id string) bool {

@@ -175,10 +175,13 @@ func (n *Node) requestTo(ctx context.Context, to *Target, o *Outgoing, deadline 
 	}
 	// The node asked does not have the Actor, or no longer follows it, so the message was
 	// certainly not taken: the route was old, and the present one may be tried (FO-01).
-	if w.route != nil {
+	if w.cell == nil {
 		n.routes.forget(to.ID, w.route)
+		w, err = n.wayTo(ctx, opRequest, to)
+	} else { // what does not follow is in the table for a moment more
+		w, err = n.askWay(ctx, opRequest, to)
 	}
-	if w, err = n.wayTo(ctx, opRequest, to); err != nil {
+	if err != nil {
 		return result{err: err}
 	}
 	return n.requestBy(ctx, w, to.spot, o, deadline)

@@ -296,13 +296,7 @@ func TestASealIsRefusedWhileAnotherMoveIsUnderWay(t *testing.T) {
 			t.Errorf("after the first: %v %v", bound, err)
 		}
 		cell.node.abortBinding(b, [16]byte{2}, cell.ref)
-		gone, cancel := context.WithCancel(c.ctx)
-		cancel()
 		if from == 1 {
-			if _, bound, err := cell.node.sealBinding(gone, cell, b, [16]byte{3}); bound && err == nil {
-				t.Error("a seal that nobody waited for is confirmed")
-			}
-			cell.node.abortBinding(b, [16]byte{3}, cell.ref)
 			b.key.link.conn.Close(engine.CloseReason{Code: engine.Requested})
 			until(t, "the link is lost", b.key.link.gone.Load)
 			if _, bound, err := cell.node.sealBinding(c.ctx, cell, b, [16]byte{4}); bound || err != nil {
@@ -313,6 +307,56 @@ func TestASealIsRefusedWhileAnotherMoveIsUnderWay(t *testing.T) {
 		case err := <-lost:
 			t.Errorf("the client was cut off: %v", err)
 		default:
+		}
+	}
+}
+
+// An Actor moves on before its Session's owner has all that the first node pushed. The seal
+// is confirmed when it has; who does not wait so long gives it up.
+func TestASealWaitsForTheOwnerBefore(t *testing.T) {
+	for from := range 2 { // the Session's node, and another
+		c := newCluster(t)
+		cell := c.place(from, 1, binding{})
+		p, notes, _ := c.dial(0, cell.ref)
+		b := c.bindingOf(cell)
+		if _, bound, err := cell.node.sealBinding(c.ctx, cell, b, [16]byte{1}); !bound || err != nil {
+			t.Fatalf("bound %v, %v", bound, err)
+		}
+		first, ref := cell.node, cell.ref
+		cell = c.arrive(cell, b, 2, [16]byte{1})
+		adopted := c.bindingOf(cell)
+		soon, cancel := context.WithCancel(c.ctx)
+		cancel()
+		if _, bound, err := cell.node.sealBinding(soon, cell, adopted, [16]byte{2}); !bound || err == nil || err.Kind != errkind.DeadlineExceeded {
+			t.Errorf("before the owner before has ended: %v %v", bound, err)
+		}
+		cell.node.abortBinding(adopted, [16]byte{2}, cell.ref)
+		sealed := make(chan *Error, 1)
+		go func() {
+			_, _, err := cell.node.sealBinding(c.ctx, cell, adopted, [16]byte{3})
+			sealed <- err
+		}()
+		until(t, "it is asked for", func() bool {
+			for _, w := range c.nodes[0].moving.all() {
+				w.session.mu.Lock()
+				asked := w.route.Sealed()
+				w.session.mu.Unlock()
+				if asked {
+					return true
+				}
+			}
+			return false
+		})
+		first.drained(b, [16]byte{1}, ref)
+		if err := await(t, "the confirmation", sealed); err != nil {
+			t.Error(err)
+		}
+		if err := p.SendJSON(c.ctx, "note", 7); err != nil {
+			t.Fatal(err)
+		}
+		cell.node.abortBinding(adopted, [16]byte{3}, cell.ref)
+		if n := await(t, "a note", notes); n != (noted{7, cell.node.cfg.RID}) {
+			t.Errorf("%+v", n)
 		}
 	}
 }

@@ -290,8 +290,9 @@ func (w *sessionWay) refuse(h *heldPacket, err *Error) {
 	}
 }
 
-// await has a task wait for credit and go on with the first packet then, if that still
-// waits for it. It returns false if the node stops.
+// await has a task wait for credit and go on with what waits then. If none comes, the first
+// packet ends, unless it waits for something else meanwhile. It returns false if the node
+// stops.
 func (w *sessionWay) await(lacks credit) bool {
 	s := w.session
 	w.tries++
@@ -301,10 +302,8 @@ func (w *sessionWay) await(lacks credit) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		switch {
-		case err == nil && (w.tries != try || !w.route.Submitting()):
-			lacks.putBack()
 		case err == nil:
-			w.submit(lacks)
+			w.submit(lacks) // which gives it back if nothing, or something else, is to be sent
 		case w.tries == try && w.route.Submitting():
 			w.endFirst(err)
 			w.submit(credit{})

@@ -31,7 +31,7 @@ type Stats struct {
 	PushesRefused   uint64 // pushes of actors whose binding was over
 	LateReplies     uint64 // replies that came after their request had ended
 	SlowSessions    uint64 // sessions closed because the client did not read
-	SessionsCutOff  uint64 // sessions closed because an actor of theirs moved and its new place was not told in time; logged
+	SessionsCutOff  uint64 // sessions closed because an actor of theirs moved and nothing was heard of it in time, or too much at once; logged
 	UpdatesIgnored  uint64 // updates about bound actors that move which came too late or for nothing; logged
 	LinksRefused    uint64 // connections on the link port that did not become links
 	Panics          uint64 // in application code and outside it

@@ -9,6 +9,8 @@ type Faults struct {
 	Refuse, LoseRequest, LoseAnswer, Late, SlowStore int
 	// Each round of the nemesis: nobody reaches the Store for a while; its clock jumps.
 	Outage, Jump int
+	// Each round, in a world of moves: the Store loses what it has answered lately.
+	Failover int
 	// Each message, and each round: a slow way; a link that ends with all that is under way;
 	// one direction that stands still; no link between two nodes for a while.
 	SlowNet, Cut, Stall, Partition int
@@ -23,6 +25,7 @@ type Faults struct {
 type Kind struct {
 	Name                    string
 	store, network, process bool
+	moves                   bool
 }
 
 // Kinds are the kinds of runs. Seed n is of kind n modulo their number.
@@ -60,6 +63,7 @@ func (k Kind) draw(t *Tape) Faults {
 		{k.process, &f.Replace, 1, 3},
 		{k.process, &f.Stop, 1, 2},
 		{k.process || k.store, &f.Drift, 1, 1},
+		{k.moves && k.store, &f.Failover, 4, 16},
 	} {
 		if !d.on {
 			continue
@@ -125,6 +129,9 @@ func (w *World) nemesis() {
 		w.note(nil, "its clock jumps", "", "", 0)
 		w.Cover.Mark("jump of the Store's clock")
 	}
+	if w.chance(w.Failover) {
+		w.moves.failover(1 + w.choose(3))
+	}
 	for _, s := range w.slots {
 		if s.process != nil {
 			w.strike(s.process)
@@ -166,6 +173,9 @@ func (w *World) strike(p *process) {
 		w.hit(p, "stop")
 		w.note(p, "stops", "", "", 0)
 		p.stopping = true
+		if p.host != nil {
+			p.host.stop()
+		}
 		w.post(w.choosePause(), p, func() { p.die("ends") })
 	}
 }

@@ -50,6 +50,10 @@ func (p *process) dial() {
 		p.links[other.slot], other.links[p.slot] = l, l
 		p.w.links = append(p.w.links, l)
 		p.w.note(p, "links to", other.name(), "", 0)
+		if p.host != nil {
+			p.host.linked(l)
+			other.host.linked(l)
+		}
 	}
 }
 
@@ -129,6 +133,9 @@ func (w *World) cut(l *link) {
 func (p *process) unlink(l *link) {
 	if p.links[l.other(p).slot] == l {
 		p.links[l.other(p).slot] = nil
+		if p.host != nil {
+			p.host.unlinked(l)
+		}
 	}
 	for n := uint64(1); n <= p.asked && len(p.requests) > 0; n++ {
 		if r := p.requests[n]; r != nil && r.link == l {

@@ -16,7 +16,7 @@ var (
 	timing = creation.Timing{
 		Wait: 2 * time.Millisecond, WaitMax: 100 * time.Millisecond, Settle: 500 * time.Millisecond, Nudge: 300 * time.Millisecond,
 	}
-	leasing = lease.Config{Hold: -1}.WithDefaults() // there is one epoch
+	leasing = lease.Config{}.WithDefaults()
 )
 
 const (
@@ -66,6 +66,7 @@ type process struct {
 	calls    int
 	seen     map[string]store.Version // reservations that the last scan found
 	links    []*link                  // by slot; nil: none
+	host     *host                    // in a world of moves: what is at it
 	requests map[uint64]*request
 	asked    uint64
 }
@@ -132,6 +133,9 @@ func (w *World) restart(slot int, after time.Duration) {
 			p.spots = append(p.spots, spotType)
 		}
 		s.process = p
+		if w.moves != nil {
+			p.host = newHost(p)
+		}
 		w.living = append(w.living, p)
 		w.note(p, "starts", "", "", 0)
 		p.acquire()
@@ -139,6 +143,7 @@ func (w *World) restart(slot int, after time.Duration) {
 }
 
 func (p *process) acquire() {
+	w := p.w
 	asked := p.clock()
 	ask(p, asking{"acquire", nil, storeCallMax}, func() (store.LeaseResult, error) {
 		return p.w.store.AcquireLease(background, p.rid, fmt.Sprint("owner", p.number), leasing.TTL)
@@ -146,7 +151,7 @@ func (p *process) acquire() {
 		switch {
 		case err == nil && (r.Reason == store.Applied || r.Reason == store.AlreadyApplied):
 			p.lease, p.epoch = r.Lease, r.Epoch
-			p.keeper = lease.New(leasing, lease.Answered{SentAt: asked, Remaining: r.Lease.Remaining, Epoch: uint64(r.Epoch)})
+			p.keeper = lease.New(w.leasing(), lease.Answered{SentAt: asked, Remaining: r.Lease.Remaining, Epoch: uint64(r.Epoch)})
 			p.w.note(p, "has the lease", "", "", uint64(r.Lease.Gen))
 			p.keep(lease.Tick{})
 			p.publish()
@@ -175,10 +180,17 @@ func (p *process) publish() {
 			p.after(again, p.publish)
 			return
 		}
-		p.serving = true
 		p.w.note(p, "serves", "", "", 0)
+		if p.serving { // it was only written again
+			return
+		}
+		p.serving = true
 		p.list()
 		p.dial()
+		if p.host != nil {
+			p.host.serve()
+			return
+		}
 		p.after(reservationsEvery, p.scan)
 	})
 }
@@ -203,7 +215,7 @@ func (p *process) keep(e lease.Event) {
 		case lease.Renew:
 			p.renew()
 		case lease.Reassert:
-			p.keep(lease.Reasserted{Epoch: p.keeper.Epoch()})
+			p.host.beginReassertion(store.Epoch(p.keeper.Epoch()))
 		case lease.Lost:
 			p.w.Cover.Mark("lease superseded")
 			p.die("lost its lease")
@@ -232,6 +244,9 @@ func (p *process) renew() {
 			p.keep(lease.Failed{})
 		case r.Reason != store.Applied:
 			p.keep(lease.Superseded{})
+		case p.host != nil:
+			p.epoch = r.Epoch
+			p.host.heardFreed(&r, renewed)
 		case r.Freed != p.freed || p.unread:
 			p.unread = true
 			p.w.Cover.Mark("freed rows noticed")
@@ -289,6 +304,9 @@ func (p *process) die(how string) {
 	}
 	for _, l := range p.links {
 		w.cut(l)
+	}
+	if p.host != nil {
+		w.moves.book.died(p.host)
 	}
 	w.ledger.died(p)
 	if s := w.slots[p.slot]; s.process == p {

@@ -20,8 +20,17 @@ var (
 	fromFlag  = flag.Uint64("from", 0, "the first of them")
 	seedFlag  = flag.String("seed", "", "run this one alone, and show what happens")
 	keepFlag  = flag.Bool("keep", false, "keep failing tapes in testdata/regress")
+	movesFlag = flag.Bool("moves", false, "with -seed: of the worlds of moves")
 	bareFlag  = flag.Bool("bare", false, "say only which invariant fails, and after how many seeds")
 )
+
+// chosenKinds are the kinds of which -seed is.
+func chosenKinds() []Kind {
+	if *movesFlag {
+		return MoveKinds
+	}
+	return Kinds
+}
 
 const (
 	regressDir = "testdata/regress"
@@ -32,10 +41,11 @@ const (
 	linesShown = 120
 )
 
-func kindOf(seed uint64) Kind { return Kinds[seed%uint64(len(Kinds))] }
+func kindOf(kinds []Kind, seed uint64) Kind { return kinds[seed%uint64(len(kinds))] }
 
 // batch runs seeds on all processors until one fails.
 type batch struct {
+	kinds     []Kind
 	mu        sync.Mutex
 	next      uint64
 	end       uint64
@@ -54,8 +64,9 @@ func (b *batch) run() {
 	for range runtime.GOMAXPROCS(0) {
 		running.Go(func() {
 			for seed, ok := b.take(); ok; seed, ok = b.take() {
-				o := Run(kindOf(seed), NewTape(seed), 0)
-				differs := seed%twiceEvery == 0 && Run(kindOf(seed), NewTape(seed), 0).Hash != o.Hash
+				k := kindOf(b.kinds, seed)
+				o := Run(k, NewTape(seed), 0)
+				differs := seed%twiceEvery == 0 && Run(k, NewTape(seed), 0).Hash != o.Hash
 				b.add(seed, o, differs)
 			}
 		})
@@ -76,7 +87,7 @@ func (b *batch) add(seed uint64, o Outcome, differs bool) {
 	b.seeds++
 	b.histories += o.Histories
 	b.steps += o.Steps
-	b.covers[kindOf(seed).Name].Add(o.Cover)
+	b.covers[kindOf(b.kinds, seed).Name].Add(o.Cover)
 	if differs {
 		b.differs = append(b.differs, seed)
 	}
@@ -93,11 +104,17 @@ func (b *batch) add(seed uint64, o Outcome, differs bool) {
 // req: CR-13
 // req: CR-15
 func TestCreationKeepsItsInvariantsInEveryHistory(t *testing.T) {
+	playBatch(t, Kinds, wanted, wantedOfMany)
+}
+
+// playBatch plays the seeds, which have to reach what is wanted of each kind, and of many together.
+func playBatch(t *testing.T, kinds []Kind, wanted map[string][]string, wantedOfMany []string) {
+	t.Helper()
 	if *seedFlag != "" {
 		t.Skip("a single seed is wanted")
 	}
-	b := &batch{next: *fromFlag, end: *fromFlag + uint64(*seedsFlag), covers: map[string]*Cover{}}
-	for _, k := range Kinds {
+	b := &batch{kinds: kinds, next: *fromFlag, end: *fromFlag + uint64(*seedsFlag), covers: map[string]*Cover{}}
+	for _, k := range kinds {
 		b.covers[k.Name] = NewCover()
 	}
 	begun := time.Now()
@@ -111,15 +128,15 @@ func TestCreationKeepsItsInvariantsInEveryHistory(t *testing.T) {
 		t.Errorf("not deterministic: seeds %d differ when they are run again", b.differs)
 	}
 	all := NewCover()
-	for _, k := range Kinds {
+	for _, k := range kinds {
 		all.Add(b.covers[k.Name])
 	}
 	t.Logf("%d seeds, %d histories, %d steps, %.0f steps per second, no failure\n%v",
 		b.seeds, b.histories, b.steps, float64(b.steps)/took.Seconds(), all)
-	if b.seeds < guardedBy*len(Kinds) {
+	if b.seeds < guardedBy*len(kinds) {
 		return
 	}
-	for _, k := range Kinds {
+	for _, k := range kinds {
 		if missing := b.covers[k.Name].Missing(wanted[k.Name]); len(missing) > 0 {
 			t.Errorf("the runs of kind %s proved nothing of %q, which they never reached", k.Name, missing)
 		}
@@ -131,7 +148,7 @@ func TestCreationKeepsItsInvariantsInEveryHistory(t *testing.T) {
 
 // report makes the failure small and tells its story.
 func (b *batch) report(t *testing.T) {
-	v, k := b.outcome.Violation, kindOf(b.seed)
+	v, k := b.outcome.Violation, kindOf(b.kinds, b.seed)
 	if *bareFlag {
 		t.Fatalf("violated %s after %d seeds, by %#x: %s", v.ID, b.seeds, b.seed, v.Text)
 	}
@@ -158,8 +175,9 @@ func TestOneSeed(t *testing.T) {
 	if _, err := fmt.Sscan(*seedFlag, &seed); err != nil {
 		t.Fatal(err)
 	}
-	o := Run(kindOf(seed), NewTape(seed), 1<<20)
-	t.Logf("seed %#x of kind %s: %d steps, %d histories\n%s", seed, kindOf(seed).Name, o.Steps, o.Histories, strings.Join(o.Lines, "\n"))
+	k := kindOf(chosenKinds(), seed)
+	o := Run(k, NewTape(seed), 1<<20)
+	t.Logf("seed %#x of kind %s: %d steps, %d histories\n%s", seed, k.Name, o.Steps, o.Histories, strings.Join(o.Lines, "\n"))
 	if o.Violation != nil {
 		t.Error(o.Violation)
 	}
@@ -181,7 +199,7 @@ func decodeTape(t *testing.T, file []byte) (Kind, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range Kinds {
+	for _, k := range slices.Concat(Kinds, MoveKinds) {
 		if k.Name == string(name) {
 			return k, tape
 		}

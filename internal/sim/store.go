@@ -92,10 +92,25 @@ func ask[T any](p *process, a asking, call func() (T, error), done func(T, error
 		})
 	}
 	nobody := func(T, error) {}
+	forced := ""
+	if a.by != nil {
+		forced, w.forced = w.forced, ""
+	}
 	switch {
+	case forced == "refused":
+		hit(forced)
+		w.post(there, p, func() { done(none, store.ErrUnavailable) })
+	case forced == "lost request":
+		lose(there+back, forced)
+	case forced == "late request":
+		lose(there, forced)
+		arrive(3*time.Second, nobody)
+	case forced == "lost answer":
+		lose(there+back, forced)
+		arrive(there, nobody)
 	case w.now < w.store.away || w.chance(w.Refuse):
 		hit("refused")
-		w.post(there, p, func() { done(none, store.ErrUnavailable) })
+		w.post(min(there, limit), p, func() { done(none, store.ErrUnavailable) })
 	case w.chance(w.LoseRequest):
 		lose(there+back, "lost request")
 	case w.chance(w.Late):

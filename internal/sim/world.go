@@ -27,6 +27,9 @@ type World struct {
 	ops       int // operation ids that were drawn
 	calls     int
 	histories int
+	moves     *moves  // nil: this world plays creations
+	script    *script // of faults; nil: chance
+	forced    string  // a fault of the Store's next call of a machine, by a script
 }
 
 // The types of objects, and what each run has of time.
@@ -52,8 +55,10 @@ type Outcome struct {
 }
 
 // Run plays one history of the kind, and keeps the last lines of its log.
-func Run(k Kind, t *Tape, lines int) (o Outcome) {
-	w := &World{kernel: kernel{Tape: t}, Cover: NewCover()}
+func Run(k Kind, t *Tape, lines int) Outcome { return play(k, t, lines, nil) }
+
+func play(k Kind, t *Tape, lines int, s *script) (o Outcome) {
+	w := &World{kernel: kernel{Tape: t}, Cover: NewCover(), script: s}
 	w.log.keep = lines
 	defer func() {
 		if r := recover(); r != nil {
@@ -61,6 +66,10 @@ func Run(k Kind, t *Tape, lines int) (o Outcome) {
 		}
 		o = Outcome{w.failed, t.Read(), w.log.hash, w.steps, w.histories, w.Cover, w.log.lines}
 	}()
+	if k.moves {
+		w.playMoves(k)
+		return o
+	}
 	w.Settings = k.settings(t)
 	w.ledger = ledger{w: w, of: map[store.ObjectGen]*incarnation{}, last: map[string]*incarnation{}}
 	w.newStore()
@@ -89,6 +98,9 @@ func (w *World) advance(until time.Duration) {
 		e, ok := w.pop(until)
 		if !ok {
 			break
+		}
+		if w.script != nil {
+			w.script.step(w)
 		}
 		if e.to != nil {
 			if len(e.to.machines) > 0 {
@@ -141,6 +153,10 @@ func (w *World) find(rid string, lifecycle store.LeaseGen) *process {
 // acts checks I1 for all objects of a process that may have begun to act on them.
 func (w *World) acts(p *process) {
 	if !p.mayAct() {
+		return
+	}
+	if p.host != nil {
+		w.moves.book.acts(p.host)
 		return
 	}
 	for _, id := range w.names {

@@ -13,6 +13,7 @@ const moveStateVersion = 1
 const (
 	moveHasState   = 0x01
 	moveHasBinding = 0x02
+	moveClientGone = 0x04
 )
 
 // MoveState is what an Actor takes along, before it is compressed and cut into chunks: a
@@ -21,6 +22,7 @@ const (
 type MoveState struct {
 	SpotID     []byte // that it leaves
 	Timers     []byte // an encoded timer.State
+	ClientGone bool   // its client is, and nobody has told the Actor's Spot; not with HasBinding
 	HasBinding bool
 	Binding    MovedBinding // if HasBinding, else not encoded
 	Saved      uint32       // messages in Queue
@@ -58,6 +60,9 @@ func (m *MoveState) AppendHead(dst []byte, queueBytes, stateBytes int) []byte {
 	if m.HasBinding {
 		flags |= moveHasBinding
 	}
+	if m.ClientGone {
+		flags |= moveClientGone
+	}
 	dst = append(dst, moveStateVersion, flags)
 	dst = appendS8(dst, m.SpotID)
 	dst = appendU32(dst, uint32(len(m.Timers)))
@@ -91,7 +96,11 @@ func DecodeMoveState(b []byte) (m MoveState, err error) {
 	if v := d.u8("version"); v != moveStateVersion {
 		d.fail("version", ErrValue)
 	}
-	flags := d.bits("flags", moveHasState|moveHasBinding)
+	flags := d.bits("flags", moveHasState|moveHasBinding|moveClientGone)
+	if flags&moveHasBinding != 0 && flags&moveClientGone != 0 {
+		d.fail("flags", ErrValue)
+	}
+	m.ClientGone = flags&moveClientGone != 0
 	m.HasState, m.HasBinding = flags&moveHasState != 0, flags&moveHasBinding != 0
 	m.SpotID = d.id("spotId")
 	m.Timers = d.long("timers", uint64(d.u32("timers")))

@@ -94,6 +94,7 @@ var (
 	})
 	genMoveState = rapid.Custom(func(t *rapid.T) MoveState {
 		m := MoveState{SpotID: genID.Draw(t, "spot"), Timers: genBytes.Draw(t, "timers"), HasBinding: rapid.Bool().Draw(t, "bound"), HasState: rapid.Bool().Draw(t, "preserved")}
+		m.ClientGone = !m.HasBinding && rapid.Bool().Draw(t, "gone")
 		if m.HasBinding {
 			m.Binding = MovedBinding{Owner: genProcess.Draw(t, "owner"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
 		}

@@ -1,0 +1,364 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/store"
+)
+
+// ref names an incarnation of an Actor or a room at its owner.
+type ref struct {
+	id    string
+	gen   store.ObjectGen
+	at    place
+	owner store.OwnerGen
+}
+
+// actor is an Actor at a process, with its mailbox: one thing of the queue at a time is
+// given to the consumer, which is the Actor itself or what holds its messages.
+type actor struct {
+	h       *host
+	ref     ref
+	version store.Version
+	epoch   store.Epoch
+	room    *room // where it is; nil: the Entry Spot
+	rowRoom *room // where its row says that it is
+	tenure  tenure
+	gone    bool
+	came    bool // by a move
+	told    bool // its completion callback has run since
+	state   []int
+	binding binding
+	join    *join
+	stuck   string // why it does not go on
+
+	queue     []item
+	next      func() // what is to be the consumer before anything else
+	cur       consumer
+	busy, due bool
+	load      int // letters that count in the queue's budget
+
+	taken   bool // a change of the row is under way
+	waiting []func()
+}
+
+type tenure uint8
+
+const (
+	owned    tenure = iota
+	departed        // on its way, or another's
+	expected        // not this process's yet
+)
+
+// item is what a queue has: a letter, or a step.
+type item struct {
+	l    *letter
+	step func(refused *failure)
+	kind itemKind
+}
+
+type itemKind uint8
+
+const (
+	isLetter  itemKind = iota
+	isControl          // in order with the letters
+	isStep             // goes on while the letters are held
+	isRelay            // brings a relayed letter
+)
+
+type consumer interface {
+	consume(a *actor, it item)
+}
+
+// keeper is a consumer that holds letters.
+type keeper interface {
+	consumer
+	unread() []item
+}
+
+func (a *actor) enqueue(it item) {
+	a.queue = append(a.queue, it)
+	a.wake()
+}
+
+func (a *actor) control(f func(*failure)) { a.enqueue(item{step: f, kind: isControl}) }
+func (a *actor) step(f func(*failure))    { a.enqueue(item{step: f, kind: isStep}) }
+
+// seal makes something the consumer before anything else is taken.
+func (a *actor) seal(begin func()) {
+	a.next = begin
+	a.wake()
+}
+
+func (a *actor) wake() {
+	if !a.busy && !a.due && (a.next != nil || len(a.queue) > 0) {
+		a.due = true
+		a.h.soon(a.pump)
+	}
+}
+
+func (a *actor) pump() {
+	a.due = false
+	switch {
+	case a.busy:
+		return
+	case a.next != nil:
+		begin := a.next
+		a.next = nil
+		begin()
+	case len(a.queue) > 0:
+		it := a.queue[0]
+		a.queue = a.queue[1:]
+		a.cur.consume(a, it)
+	}
+	a.wake()
+}
+
+// unread puts things in front of the queue.
+func (a *actor) unread(items []item) { a.queue = slices.Concat(items, a.queue) }
+
+// queueMax bounds the letters of one Actor.
+const queueMax = 24
+
+// push admits a letter.
+func (a *actor) push(l *letter) *failure {
+	if l.gen != 0 && l.gen != a.ref.gen {
+		return &failure{errkind.InvalidOperation, "another incarnation", false}
+	}
+	if a.load >= queueMax {
+		a.h.w.Cover.Mark("a queue was full")
+		return errQueueFull
+	}
+	a.load++
+	l.counted = true
+	a.h.w.moves.book.accepted(a, l)
+	a.enqueue(item{l: l})
+	return nil
+}
+
+// done gives back what the letter took of the budget.
+func (a *actor) done(l *letter) {
+	if l.counted {
+		l.counted = false
+		a.load--
+	}
+}
+
+func (a *actor) refuse(it item, f *failure) {
+	if it.kind != isLetter {
+		it.step(f)
+		return
+	}
+	a.done(it.l)
+	a.h.refuse(it.l, f)
+}
+
+// open is the Actor itself as a consumer.
+type open struct{}
+
+func (open) consume(a *actor, it item) {
+	if j := a.join; j != nil && j.phase == joinActive {
+		j.stand()
+		a.cur.consume(a, it)
+		return
+	}
+	if it.kind != isLetter {
+		it.step(nil)
+		return
+	}
+	h, l := a.h, it.l
+	var f *failure
+	switch {
+	case !h.mayAct():
+		f = errNotOwner
+	case h.clock().Reached(l.deadline):
+		f = errNoReply
+	case l.session != nil && *l.session != a.binding.key:
+		f = errUnbound
+	}
+	if f != nil {
+		a.refuse(it, f)
+		return
+	}
+	a.run(l)
+}
+
+// run is one turn.
+func (a *actor) run(l *letter) {
+	h, w := a.h, a.h.w
+	a.busy = true
+	w.moves.book.begins(a, l)
+	a.state = append(a.state, l.op.n)
+	h.after(w.moves.drawTurn(), func() {
+		w.moves.book.ends(a)
+		a.done(l)
+		a.push2client(len(a.state))
+		j := l.op.join
+		if j != nil && a.join == nil && !a.gone {
+			a.register(j)
+		}
+		h.reply(l, len(a.state))
+		a.busy = false
+		if a.join != nil && a.join.phase == joinRegistered {
+			a.join.activate()
+		}
+		a.wake()
+	})
+}
+
+// hold keeps what comes in order.
+type hold struct {
+	held  []item
+	steps bool // they go on
+}
+
+func (c *hold) consume(_ *actor, it item) {
+	if c.steps && it.kind == isStep {
+		it.step(nil)
+		return
+	}
+	c.held = append(c.held, it)
+}
+
+func (c *hold) unread() []item {
+	held := c.held
+	c.held = nil
+	return held
+}
+
+// release lets the Actor go on with what was held.
+func (a *actor) release(from *hold) {
+	a.seal(func() {
+		if a.gone {
+			a.end(errGone)
+			return
+		}
+		a.cur = open{}
+		a.unread(from.unread())
+	})
+}
+
+// refusal answers everything.
+type refusal struct{ f *failure }
+
+func (c refusal) consume(a *actor, it item) { a.refuse(it, c.f) }
+
+// end refuses what waits and what comes.
+func (a *actor) end(f *failure) {
+	before := a.cur
+	a.cur = refusal{f}
+	if k, ok := before.(keeper); ok {
+		a.unread(k.unread())
+	}
+	a.vacate()
+}
+
+// vacate ends what is of the Actor at this process.
+func (a *actor) vacate() {
+	a.gone = true
+	a.binding = binding{}
+	if r := a.room; r != nil {
+		a.room = nil
+		r.leave()
+	}
+}
+
+func (h *host) drop(a *actor, f *failure) {
+	h.w.moves.book.dropped(a)
+	h.leaveTable(a)
+	a.gone = true
+	h.w.note(h.process, "drops", a.ref.id, f.text, uint64(a.ref.gen))
+	a.seal(func() { a.end(f) })
+}
+
+func (h *host) leaveTable(a *actor) {
+	if h.actors[a.ref.id] == a {
+		delete(h.actors, a.ref.id)
+	}
+}
+
+// takeRow begins a change of the row, behind those that are under way, by the deadline.
+func (a *actor) takeRow(until clock.Mono, done func(ok bool)) {
+	if !a.taken {
+		a.taken = true
+		done(true)
+		return
+	}
+	over := false
+	a.waiting = append(a.waiting, func() {
+		if over {
+			a.leaveRow()
+			return
+		}
+		over = true
+		done(true)
+	})
+	if until != clock.Never {
+		a.h.at(until, func() {
+			if !over {
+				over = true
+				done(false)
+			}
+		})
+	}
+}
+
+func (a *actor) leaveRow() {
+	a.taken = false
+	if len(a.waiting) > 0 {
+		next := a.waiting[0]
+		a.waiting = a.waiting[1:]
+		a.taken = true
+		a.h.soon(next)
+	}
+}
+
+// fence is for the holder of takeRow.
+func (a *actor) fence() store.Fence {
+	f := store.Fence{
+		ID: a.ref.id, ObjectGen: a.ref.gen, Version: a.version, OwnerID: a.h.lease.OwnerID, LeaseGen: a.h.lease.Gen, SpotID: a.h.entryID(),
+	}
+	if r := a.rowRoom; r != nil {
+		f.SpotID = r.ref.id
+		if r.wide {
+			f.SpotVersion = r.version
+		}
+	}
+	return f
+}
+
+func (a *actor) written(row *store.Authority) { a.version, a.epoch = row.Version, row.Epoch }
+
+func (a *actor) behind(epoch store.Epoch) bool { return a.epoch < epoch && !a.gone }
+
+// inTurn runs f in a step of the Actor.
+func (a *actor) inTurn(f func(refused *failure)) { a.step(f) }
+
+// room is a User Spot at a process.
+type room struct {
+	h       *host
+	ref     ref
+	version store.Version
+	epoch   store.Epoch
+	wide    bool
+	members int // and those to come; < 0: it is being closed
+	gone    bool
+	taken   bool
+}
+
+func (r *room) enter() bool {
+	if r.members < 0 || r.gone {
+		return false
+	}
+	r.members++
+	return true
+}
+
+func (r *room) leave() { r.members-- }
+
+// callback runs one of a Spot's callbacks, if the process may act.
+func (h *host) callback(what string, done func(ok bool)) {
+	h.after(h.w.moves.drawTurn(), func() { done(h.mayAct()) })
+}

@@ -1,0 +1,539 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
+)
+
+// book is the oracle of a world of moves: its own account of who owns what, what was said
+// and what was executed, by object generation and operation.
+type book struct {
+	w       *World
+	of      map[store.ObjectGen]*life
+	all     []*life
+	ops     int // operations that were made
+	said    []*op
+	conns   uint64
+	accepts int
+	joins   []*joinRecord
+	moves   map[store.RelocationID]*moveRecord
+	last    map[path]int    // what was executed last of what came by one way
+	seen    map[showing]int // the last position that a client was shown
+}
+
+// life is one incarnation of an Actor.
+type life struct {
+	id      string
+	gen     store.ObjectGen
+	owner   place // by the last change that was applied
+	as      store.OwnerGen
+	history []int // of executed operations
+	running *host // a turn of it
+	opened  map[store.OwnerGen]place
+	gone    bool // its row was removed
+	undone  bool // its row came back by a change that was applied late; it can be removed by hand
+	doubt   bool // the Store may have lost what it said of it, and its owner has not written it again
+}
+
+// op is something that is said to an Actor once.
+type op struct {
+	n        int
+	id       string
+	writer   string
+	seq      int
+	asks     bool
+	client   bool
+	conn     *conn
+	join     *plan
+	timeout  time.Duration
+	origin   *host
+	deadline clock.Mono
+
+	accepted bool // some process took it
+	ran      int
+	ranAs    *life
+	refused  int // by who had it
+	ended    int // told to its origin
+	excused  bool
+	last     reply
+}
+
+func (o *op) String() string { return fmt.Sprintf("%s.%d #%d to %s", o.writer, o.seq, o.n, o.id) }
+
+// path is a way on which order is promised: of one writer by one link to one place, or of a
+// client's binding.
+type path struct {
+	writer string
+	link   *link
+	cell   *actor
+	gen    uint64
+	accept int // not part of it: when it was accepted
+}
+
+func (p path) way() path { p.accept = 0; return p }
+
+type showing struct {
+	conn uint64
+	gen  uint64
+}
+
+type joinRecord struct {
+	j        *join
+	life     *life
+	asked    bool // OnActorJoin has run
+	moves    bool
+	changed  bool // the Store has it
+	ended    int
+	how      outcome
+	endedAt  *host
+	movement *moveRecord
+}
+
+type moveRecord struct {
+	o         *leaving
+	life      *life
+	join      *joinRecord
+	from, to  place
+	captured  []int
+	boundary  bool // relay-ready was accepted
+	committed bool // the Store has applied it
+	aborted   bool // or its end
+	joined    int
+	left      int
+	asked     int
+}
+
+func newBook(m *moves) book {
+	return book{w: m.w, of: map[store.ObjectGen]*life{}, moves: map[store.RelocationID]*moveRecord{}, last: map[path]int{}, seen: map[showing]int{}}
+}
+
+func (b *book) made(a *actor) {
+	f := &life{id: a.ref.id, gen: a.ref.gen, owner: a.ref.at, as: a.ref.owner, opened: map[store.OwnerGen]place{a.ref.owner: a.ref.at}}
+	b.of[f.gen] = f
+	b.all = append(b.all, f)
+}
+
+// changed is told of each change that the Store was asked for.
+func (b *book) changed(h *host, what string, c *store.Change, err error) {
+	if isRemoval[what] && err == nil && c.Reason == store.Applied {
+		for _, f := range b.all {
+			row, found, _ := b.w.store.Read(background, f.id)
+			f.gone = f.gone || (!f.doubt || f.owner == h.self()) && (!found || row.ObjectGen != f.gen)
+		}
+	}
+	row := &c.Record
+	f := b.of[row.ObjectGen]
+	if err != nil || c.Reason != store.Applied || f == nil || row.Kind != store.Actor && c.Found {
+		return
+	}
+	switch what {
+	case "commit move":
+		if row.OwnerGen != f.as+1 {
+			b.w.fail("I7", "%s #%d got owner generation %d behind %d", f.id, f.gen, row.OwnerGen, f.as)
+		}
+		f.owner, f.as = refOf(row).at, row.OwnerGen
+		b.committed(row)
+	case "reassert":
+		if row.OwnerGen < f.as {
+			b.w.Cover.Mark("a row was written again of an earlier owner")
+		}
+		if f.undone = f.gone && !f.doubt; f.undone {
+			b.w.Cover.Mark("a row that was removed came back by a late re-assertion")
+			return
+		}
+		f.owner, f.as, f.doubt, f.gone = refOf(row).at, row.OwnerGen, false, false
+	case "abort move", "give up move", "sweep":
+		for _, m := range b.moves {
+			if m.life == f && !m.committed && m.o.id == b.lastMove(f) {
+				m.aborted = true
+			}
+		}
+	}
+	b.acts(h)
+}
+
+var isRemoval = map[string]bool{"delete": true, "delete orphan": true, "free": true}
+
+// lostPast is told that the Store has lost its last changes.
+func (b *book) lostPast() {
+	for _, f := range b.all {
+		f.doubt = true
+	}
+}
+
+// lastMove is the latest move of an incarnation.
+func (b *book) lastMove(f *life) (id store.RelocationID) {
+	for at, m := range b.moves {
+		if m.life == f && (at[0] > id[0] || at[0] == id[0] && at[1] > id[1]) {
+			id = at
+		}
+	}
+	return id
+}
+
+func (b *book) committed(row *store.Authority) {
+	f := b.of[row.ObjectGen]
+	m := b.moves[b.lastMove(f)]
+	if m == nil || m.to != refOf(row).at {
+		b.w.fail("I7", "a move of %s to %s was committed that was not its last", row.ID, row.RID)
+		return
+	}
+	if m.aborted {
+		b.w.fail("I5", "the move of %s to %s was committed behind its end", row.ID, row.RID)
+	}
+	m.committed = true
+	b.w.Cover.Mark("committed moves")
+	if !m.boundary {
+		b.w.Cover.Mark("committed before relay-ready was accepted")
+	}
+}
+
+// acts checks that what a process may run is its own and nobody else's.
+func (b *book) acts(h *host) {
+	if !h.mayAct() {
+		return
+	}
+	for _, a := range h.cells() {
+		if a.cur == (open{}) && !a.gone {
+			b.owns(a)
+		}
+	}
+}
+
+func (b *book) owns(a *actor) {
+	h, f := a.h, b.of[a.ref.gen]
+	if !h.mayAct() {
+		return
+	}
+	if f.owner != h.self() || f.as != a.ref.owner || f.gone {
+		b.w.fail("I1", "%s may act on %s #%d as owner %d, which is %s's as %d", h.name(), a.ref.id, a.ref.gen, a.ref.owner, f.owner.RID, f.as)
+	}
+	if by, was := f.opened[a.ref.owner]; was && by != h.self() {
+		b.w.fail("I7", "%s has opened %s as owner %d, as %s had", h.name(), a.ref.id, a.ref.owner, by.RID)
+	}
+	f.opened[a.ref.owner] = h.self()
+	for _, p := range b.w.living {
+		if other := p.host.actors[a.ref.id]; p.host != h && other != nil && other.cur == (open{}) && !other.gone && p.mayAct() {
+			b.w.fail("I1", "%s and %s may both act on %s", h.name(), p.name(), a.ref.id)
+		}
+	}
+}
+
+func (b *book) sent(o *op) {
+	b.said = append(b.said, o)
+	b.w.histories++
+	what := "sends"
+	if o.asks {
+		what = "asks"
+	}
+	if o.join != nil {
+		what += " for a join"
+	}
+	b.w.note(o.origin.process, what, o.id, o.writer, uint64(o.n))
+}
+
+// accepted is told when a queue takes a letter for the first time, or again.
+func (b *book) accepted(a *actor, l *letter) {
+	l.op.accepted = true
+	if l.path.accept != 0 { // it has gone on
+		return
+	}
+	b.accepts++
+	l.path.accept = b.accepts
+	if l.op.client {
+		l.path.accept = l.op.seq
+	} else {
+		l.path.cell = a
+	}
+}
+
+// begins is told when a turn begins.
+func (b *book) begins(a *actor, l *letter) {
+	w, h, o, f := b.w, a.h, l.op, b.of[a.ref.gen]
+	w.note(h.process, "runs", a.ref.id, o.writer, uint64(o.n))
+	b.owns(a)
+	if r := f.running; r != nil && r != h && !r.dead {
+		w.fail("I1", "%s runs a turn of %s while %s does", h.name(), a.ref.id, r.name())
+	}
+	f.running = h
+	if o.ran++; o.ran > 1 {
+		w.fail("I3", "%v was executed twice", o)
+	}
+	o.ranAs = f
+	if o.ended > 0 && o.last.fail != nil && o.last.fail.stale {
+		w.fail("I6", "%v was executed, and its origin was told that it was not taken", o)
+	}
+	if a.came && !a.told {
+		w.fail("I13", "%v runs at %s before its completion callback", o, h.name())
+	}
+	if len(a.state) != len(f.history) || len(a.state) > 0 && a.state[len(a.state)-1] != f.history[len(f.history)-1] {
+		w.fail("I14", "%s has %s after %d operations, and %d were executed", h.name(), a.ref.id, len(a.state), len(f.history))
+	}
+	f.history = append(f.history, o.n)
+	way := l.path.way()
+	if b.last[way] >= l.path.accept {
+		w.fail("I2", "%v was executed behind a later one", o)
+	}
+	b.last[way] = l.path.accept
+	w.Cover.Mark("executed")
+	if a.came {
+		w.Cover.Mark("executed after a move")
+	}
+	if l.hops > 0 {
+		w.Cover.Mark("executed that was carried")
+	}
+}
+
+func (b *book) ends(a *actor) { b.of[a.ref.gen].running = nil }
+
+// refused is told when who has a letter does not execute it.
+func (b *book) refused(h *host, l *letter, f *failure) {
+	l.op.refused++
+	b.w.note(h.process, "refuses", l.op.id, f.text, uint64(l.op.n))
+	if l.op.ran > 0 && f.stale {
+		b.w.fail("I6", "%s says of %v that it was not taken, and it was executed", h.name(), l.op)
+	}
+}
+
+// ended is told when the origin learns of the end of what it said.
+func (b *book) ended(o *op, r reply) {
+	o.ended++
+	o.last = r
+	text := "done"
+	if r.fail != nil {
+		text = r.fail.text
+	}
+	if o.asks {
+		b.w.note(o.origin.process, "is told", o.id, text, uint64(o.n))
+	}
+	switch {
+	case o.ended > 1:
+		b.w.fail("I6", "%v has ended twice", o)
+	case r.fail == nil && o.ran == 0:
+		b.w.fail("I6", "%v has a reply, and was not executed", o)
+	case o.asks && o.origin.clock() > max(o.deadline, o.origin.awake)+slack:
+		b.w.fail("CR-13", "%v has ended behind its deadline", o)
+	case o.asks && r.fail == nil:
+		b.w.Cover.Mark("replied")
+	}
+}
+
+func (b *book) shown(s *conn, position int) {
+	b.w.Cover.Mark("shown")
+	k := showing{s.n, s.bound.gen}
+	if b.seen[k] >= position {
+		b.w.fail("I9", "client %d was shown position %d behind %d", s.n, position, b.seen[k])
+	}
+	b.seen[k] = position
+}
+
+func (b *book) disconnected(*actor, bindingKey) { b.w.Cover.Mark("disconnected") }
+
+// died excuses what was at a process.
+func (b *book) died(h *host) {
+	excuse := func(it item) {
+		if it.l != nil {
+			it.l.op.excused = true
+		}
+	}
+	for _, o := range b.said {
+		if o.origin == h {
+			o.excused = true
+		}
+	}
+	each := func(a *actor) {
+		for _, it := range a.queue {
+			excuse(it)
+		}
+		b.held(a.cur, excuse)
+		if f := b.of[a.ref.gen]; f != nil && f.running == h {
+			f.running = nil
+		}
+	}
+	for _, a := range h.cells() {
+		each(a)
+	}
+	for _, o := range h.out {
+		each(o.a)
+		if o.join.held != nil {
+			b.held(o.join.held, excuse)
+		}
+	}
+	for _, i := range h.in {
+		each(i.a)
+		b.held(i.q, excuse)
+	}
+	for _, s := range h.sessions {
+		if w := wayOf(s.bound); w != nil {
+			for _, p := range w.held {
+				p.o.excused = true
+			}
+		}
+	}
+}
+
+// held goes through what a consumer holds.
+func (b *book) held(c consumer, each func(item)) {
+	all := func(lists ...[]item) {
+		for _, items := range lists {
+			for _, it := range items {
+				each(it)
+			}
+		}
+	}
+	switch c := c.(type) {
+	case *hold:
+		all(c.held)
+	case *incoming:
+		all(c.saved, c.relayed, c.rest)
+	case *mover:
+		all(c.saved, c.held)
+		for s := range c.out.Again(0) {
+			if s.Item.l != nil {
+				each(item{l: s.Item.l})
+			}
+		}
+	case sealed:
+		b.held(c.held, each)
+	}
+}
+
+func (b *book) registered(j *join) {
+	b.joins = append(b.joins, &joinRecord{j: j, life: b.of[j.a.ref.gen]})
+	b.w.note(j.h.process, "registers a join of", j.a.ref.id, j.spot, uint64(j.n))
+}
+
+func (b *book) askedRoom(r *room, j *join, id store.RelocationID) {
+	b.w.note(r.h.process, "is asked about", j.a.ref.id, r.ref.id, uint64(j.n))
+	if m := b.moves[id]; m != nil {
+		if m.asked++; m.asked > 1 {
+			b.w.fail("I13", "room %s was asked twice about one attempt", r.ref.id)
+		}
+		if m.captured != nil {
+			b.w.fail("I13", "room %s was asked about %s behind the capture", r.ref.id, j.a.ref.id)
+		}
+	}
+}
+
+func (b *book) changedSpot(j *join) { b.joins[j.n-1].changed = true }
+
+func (b *book) leaves(o *leaving) {
+	r := b.joins[o.join.n-1]
+	r.movement = &moveRecord{o: o, life: r.life, join: r, from: o.h.self(), to: o.to}
+	b.moves[o.id] = r.movement
+}
+
+func (b *book) captured(o *leaving, state []int) {
+	m := b.moves[o.id]
+	m.captured = append([]int{-1}, state...)
+	if m.life.running != nil {
+		b.w.fail("I14", "%s is captured during a turn", o.a.ref.id)
+	}
+}
+
+func (b *book) ready(i *arriving) {
+	b.w.Cover.Mark("relay-ready")
+	if s := b.w.script; s != nil && s.ready == 0 {
+		s.ready = s.steps
+	}
+}
+
+func (b *book) boundary(o *leaving) {
+	b.moves[o.id].boundary = true
+	b.w.Cover.Mark("relay-ready accepted")
+}
+
+func (b *book) merged(i *arriving) {
+	if s := b.w.script; s != nil && s.known == 0 {
+		s.known = s.steps
+	}
+	m := b.moves[i.id]
+	if f := m.life; !m.committed || f.owner != i.h.self() || f.as != i.a.ref.owner {
+		b.w.fail("I5", "%s takes %s as owner %d, which is %s's as %d", i.h.name(), i.a.ref.id, i.a.ref.owner, f.owner.RID, f.as)
+	}
+	if len(i.a.state) != len(m.life.history) {
+		b.w.fail("I14", "%s takes %s after %d operations, and %d were executed", i.h.name(), i.a.ref.id, len(i.a.state), len(m.life.history))
+	}
+}
+
+func (b *book) joinedSpot(i *arriving) {
+	m := b.moves[i.id]
+	if m.joined++; m.joined > 1 || !m.committed {
+		b.w.fail("I13", "OnJoinedActor of %s runs %d times, committed %v", i.a.ref.id, m.joined, m.committed)
+	}
+}
+
+func (b *book) leftSpot(h *host, actor ref, id store.RelocationID) {
+	m := b.moves[id]
+	if m.left++; m.left > 1 || !m.committed {
+		b.w.fail("I13", "OnLeaveActor of %s runs at %s %d times, committed %v", actor.id, h.name(), m.left, m.committed)
+	}
+}
+
+// completed is told when a completion callback has run.
+func (b *book) completed(h *host, j *join, o outcome, id store.RelocationID) {
+	r := b.joins[j.n-1]
+	r.ended++
+	b.w.note(h.process, "join ends", j.a.ref.id, o.String(), uint64(j.n))
+	m := r.movement
+	switch {
+	case r.ended > 1:
+		b.w.fail("I6", "join %d has ended twice, as %v and %v", j.n, &r.how, &o)
+	case o.accepted && m != nil && !m.committed:
+		b.w.fail("I6", "join %d was accepted, and its move is not committed", j.n)
+	case !o.accepted && m != nil && m.committed && r.life.owner == m.to:
+		b.w.fail("I6", "join %d ended as %v, and its move is committed", j.n, &o)
+	case m != nil && m.joined == 0 && o.accepted:
+		b.w.fail("I13", "join %d was completed before OnJoinedActor", j.n)
+	}
+	r.how, r.endedAt = o, h
+	switch {
+	case m != nil && o.accepted:
+		b.w.Cover.Mark("moved")
+	case m != nil:
+		b.w.Cover.Mark("not moved")
+		if o.fail != nil {
+			b.w.Cover.Mark("not moved: " + o.fail.kind.String())
+		}
+	case o.accepted:
+		b.w.Cover.Mark("joined at its node")
+	}
+}
+
+func (b *book) sourceEnds(o *leaving, e *relay.SourceEnded) {
+	m := b.moves[o.id]
+	back := e.Outcome == relay.SourceFailed || e.Outcome == relay.SourceRejected
+	if back && m.boundary {
+		b.w.fail("I4", "%s gives %s back behind the boundary", o.h.name(), o.a.ref.id)
+	}
+	if back && m.committed && m.life.owner == m.to {
+		b.w.fail("I1", "%s gives %s back, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
+	}
+	if e.Outcome == relay.SourceMoved && !m.boundary {
+		b.w.Cover.Mark("moved without a boundary")
+	}
+}
+
+func (b *book) targetEnds(i *arriving, how relay.TargetOutcome) {
+	m := b.moves[i.id]
+	if how == relay.TargetDropped && m.committed && m.life.owner == i.h.self() && !m.life.gone && !i.h.stopping {
+		if row, found, _ := b.w.store.Read(background, i.a.ref.id); found && row.ObjectGen == i.a.ref.gen && i.h.owns(&row) {
+			b.w.fail("I5", "%s drops %s, which is its own", i.h.name(), i.a.ref.id)
+		}
+	}
+	if how == relay.TargetDropped {
+		m.asked = 0 // one that comes late begins anew (RL-23)
+	}
+}
+
+// dropped is told when a process ends an Actor.
+func (b *book) dropped(a *actor) {
+	f := b.of[a.ref.gen]
+	if f.owner == a.h.self() && f.as == a.ref.owner && !f.gone && a.tenure == owned && !a.h.stopping && !f.doubt {
+		b.w.fail("I12", "%s ends %s, which is its own", a.h.name(), f.id)
+	}
+}

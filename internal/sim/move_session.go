@@ -1,0 +1,548 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/session"
+	"github.com/zlnode/zlnode/store"
+)
+
+// bindingKey identifies a binding at the Actor's owner.
+type bindingKey struct {
+	link    *link // to the Session's owner; nil: this process
+	session uint64
+	gen     uint64
+}
+
+func (k *bindingKey) owner(h *host) place {
+	if k.link == nil {
+		return h.self()
+	}
+	return h.peer(k.link)
+}
+
+// binding is what an Actor's owner knows of the bound Session.
+type binding struct {
+	key   bindingKey
+	local *conn
+}
+
+func (b *binding) stands(h *host) bool {
+	return b.key.gen != 0 && (b.key.link == nil || !h.lost(b.key.link))
+}
+
+type movedBinding struct {
+	owner        place
+	session, gen uint64
+}
+
+func (a *actor) bind(b binding) { a.binding = b }
+
+func (a *actor) unregister(key bindingKey) {
+	if a.binding.key == key {
+		a.binding = binding{}
+		a.h.w.moves.book.disconnected(a, key)
+	}
+}
+
+// push2client shows the client the Actor's position.
+func (a *actor) push2client(position int) {
+	h, key, id := a.h, a.binding.key, a.ref.id
+	switch {
+	case !a.binding.stands(h):
+	case a.binding.local != nil:
+		a.binding.local.push(id, key, position)
+	default:
+		l := key.link
+		h.tell(l, func(to *host) {
+			if s := to.session(key.session); s != nil {
+				s.push(id, bindingKey{l, key.session, key.gen}, position)
+			}
+		})
+	}
+}
+
+// conn is a client's Session at its owner. It is bound to one Actor.
+type conn struct {
+	h      *host
+	n      uint64
+	client *client
+	closed bool
+	bound  *bound
+}
+
+// bound is a binding at the Session's owner.
+type bound struct {
+	ref  ref
+	gen  uint64
+	link *link    // nil: the Actor is here
+	cell *actor   // if it is
+	way  *passage // nil: it has never moved while it was bound
+}
+
+func (b *bound) lost(h *host) bool { return b.link != nil && h.lost(b.link) }
+
+func (h *host) session(n uint64) *conn {
+	for _, s := range h.sessions {
+		if s.n == n {
+			return s
+		}
+	}
+	return nil
+}
+
+// passage is what there is between a Session and an Actor that moves or has moved.
+type passage struct {
+	*machine
+	s       *conn
+	route   session.Route
+	left    *link // of the owner before
+	held    []packet
+	kept    []int
+	confirm func(*failure)
+	moving  bool
+}
+
+// packet waits for the end of a move.
+type packet struct {
+	o    *op
+	corr uint64
+	over bool // it has ended already
+}
+
+var routeLimits = session.RouteLimits{Packets: 12, Bytes: 1 << 20, Shows: 64, ShowBytes: 1 << 20, Seal: sealTimeout}
+
+const sealTimeout = 3 * time.Second
+
+// send sends a client's packet to its Actor.
+func (s *conn) send(o *op) {
+	h, b := s.h, s.bound
+	o.deadline = clock.Never
+	if o.asks {
+		o.deadline = h.clock().Add(o.timeout)
+	}
+	h.w.moves.book.sent(o)
+	switch {
+	case s.closed || b == nil:
+		h.w.moves.book.ended(o, reply{fail: errUnbound})
+	case b.way != nil && b.way.moving && b.way.admits(o):
+	case b.lost(h):
+		h.w.moves.book.ended(o, reply{fail: errLinkLost})
+	default:
+		s.forward(b, o)
+	}
+}
+
+func (s *conn) letter(b *bound, o *op, l *link) *letter {
+	return &letter{
+		op: o, gen: b.ref.gen, asks: o.asks, deadline: o.deadline, session: &bindingKey{l, s.n, b.gen},
+		path: path{writer: fmt.Sprint("client ", s.n), gen: b.gen},
+	}
+}
+
+// forward sends a packet to the owner now.
+func (s *conn) forward(b *bound, o *op) {
+	h := s.h
+	l := b.link
+	var corr uint64
+	if o.asks {
+		corr = h.await(l, o.deadline, func(r reply) { s.replied(b, o, r) })
+	}
+	if l == nil {
+		m := s.letter(b, o, nil)
+		if o.asks {
+			m.away = &wayBack{to: h.self(), corr: corr}
+		}
+		if f := b.cell.push(m); f != nil {
+			delete(h.pending, corr)
+			h.w.moves.book.ended(o, reply{fail: f})
+		}
+		return
+	}
+	left := o.deadline.Sub(h.clock())
+	m := s.letter(b, o, l)
+	h.tell(l, func(to *host) {
+		m.link, m.corr, m.deadline = l, corr, to.deadlineAfter(o.asks, left)
+		to.admit(b.ref.id, 0, m)
+	})
+}
+
+// replied shows the client a reply, behind what the owner before has shown.
+func (s *conn) replied(b *bound, o *op, r reply) {
+	now := s.bound
+	if w := wayOf(now); w != nil && w.moving && now.gen == b.gen && w.route.Leaving() && r.from == now.link && r.fail == nil {
+		s.h.w.Cover.Mark("a reply was kept")
+		w.step(session.RouteEvent{Kind: session.RouteShown, Size: 1}, nil)
+	}
+	s.h.w.moves.book.ended(o, r)
+}
+
+func wayOf(b *bound) *passage {
+	if b == nil {
+		return nil
+	}
+	return b.way
+}
+
+// push takes what an Actor shows its client.
+func (s *conn) push(id string, key bindingKey, position int) {
+	b := s.bound
+	if s.closed || b == nil || b.ref.id != id || b.gen != key.gen {
+		return
+	}
+	w := b.way
+	ev := session.RouteEvent{Kind: session.RouteShown, Size: 1}
+	switch {
+	case w == nil && b.link == key.link:
+		s.show(position)
+		return
+	case w == nil:
+		return
+	case b.link == key.link:
+	case w.route.Leaving() && w.left == key.link:
+		ev.Kind = session.RouteShownLate
+	default:
+		s.h.w.Cover.Mark("a push of no owner was dropped")
+		return
+	}
+	switch w.step(ev, nil).Kind {
+	case session.RouteShow:
+		s.show(position)
+	case session.RouteKeep:
+		s.h.w.Cover.Mark("a push was kept")
+		w.kept = append(w.kept, position)
+	default:
+	}
+}
+
+func (s *conn) show(position int) { s.h.w.moves.book.shown(s, position) }
+
+// step gives the event to the core and does what it says. next is the binding that a commit
+// brings.
+func (w *passage) step(ev session.RouteEvent, next *bound) (answer session.RouteEffect) {
+	s, h := w.s, w.s.h
+	w.route.Step(h.clock(), ev)
+	for _, e := range w.route.Effects(nil) {
+		switch e.Kind {
+		case session.RouteSwap:
+			w.left = s.bound.link
+			s.bound = next
+		case session.RouteSubmit:
+			if ev.Kind != session.RouteSubmitted {
+				w.submit()
+			}
+		case session.RouteShowKept:
+			kept := w.kept
+			w.kept = nil
+			for _, position := range kept {
+				s.show(position)
+			}
+		case session.RouteClose:
+			h.w.Cover.Mark("a session was closed: " + e.Why.String())
+			w.drop()
+			s.close()
+		case session.RouteIgnored:
+			h.w.Cover.Mark("route update ignored: " + e.Why.String())
+		case session.RouteGone:
+			next.unbind(h, s.n)
+		case session.RouteSealed:
+			w.answer(nil)
+		default:
+			answer = e
+		}
+	}
+	w.count()
+	return answer
+}
+
+func (w *passage) answer(f *failure) {
+	if w.confirm != nil {
+		confirm := w.confirm
+		w.confirm = nil
+		confirm(f)
+	}
+}
+
+func (w *passage) count() {
+	moving := !w.route.Calm() && !w.s.closed
+	switch h := w.s.h; {
+	case moving == w.moving:
+		return
+	case moving:
+		w.machine = h.begins("O R03-R15")
+	default:
+		h.ends(w.machine)
+	}
+	w.moving = moving
+}
+
+// admits asks the core about a packet, and reports whether that is dealt with.
+func (w *passage) admits(o *op) bool {
+	h := w.s.h
+	switch w.step(session.RouteEvent{Kind: session.RoutePacket, Size: 1}, nil).Kind {
+	case session.RouteForward:
+		return false
+	case session.RouteHold:
+		h.w.Cover.Mark("a packet waited for the end of a move")
+		p := packet{o: o}
+		if o.asks {
+			p.corr = h.await(nil, o.deadline, func(r reply) { h.w.moves.book.ended(o, r) })
+		}
+		w.held = append(w.held, p)
+	default:
+		h.w.moves.book.ended(o, reply{fail: errBusy})
+	}
+	return true
+}
+
+func (w *passage) submit() {
+	for w.route.Submitting() && len(w.held) > 0 {
+		s, h, p := w.s, w.s.h, w.held[0]
+		w.held = w.held[1:]
+		b := s.bound
+		switch {
+		case p.o.asks && h.pending[p.corr] == nil: // it has ended
+		case b.lost(h):
+			delete(h.pending, p.corr)
+			h.w.moves.book.ended(p.o, reply{fail: errLinkLost})
+		default:
+			delete(h.pending, p.corr)
+			s.forward(b, p.o)
+		}
+		w.step(session.RouteEvent{Kind: session.RouteSubmitted, Size: 1}, nil)
+	}
+}
+
+func (w *passage) drop() {
+	h := w.s.h
+	w.answer(errUnbound)
+	for _, p := range w.held {
+		if !p.o.asks || h.pending[p.corr] != nil {
+			delete(h.pending, p.corr)
+			h.w.moves.book.ended(p.o, reply{fail: errUnbound})
+		}
+	}
+	w.held, w.kept = nil, nil
+}
+
+// close ends the Session; its client begins another one.
+func (s *conn) close() {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	h := s.h
+	h.sessions = slices.DeleteFunc(h.sessions, func(o *conn) bool { return o == s })
+	if b := s.bound; b != nil {
+		if b.way != nil {
+			b.way.step(session.RouteEvent{Kind: session.RouteClosed}, nil)
+			b.way.drop()
+		}
+		b.unbind(h, s.n)
+	}
+	s.client.lost()
+}
+
+// unbind tells the Actor's owner that the binding is over.
+func (b *bound) unbind(h *host, n uint64) {
+	end := func(a *actor, key bindingKey) {
+		a.control(func(refused *failure) {
+			if refused == nil {
+				a.unregister(key)
+			}
+		})
+	}
+	if b.cell != nil {
+		end(b.cell, bindingKey{nil, n, b.gen})
+		return
+	}
+	l, id, gen := b.link, b.ref.id, b.ref.gen
+	h.tell(l, func(to *host) {
+		if a := to.actors[id]; a != nil && a.ref.gen == gen {
+			end(a, bindingKey{l, n, b.gen})
+		}
+	})
+}
+
+func (s *conn) sweep(now clock.Mono) {
+	w := wayOf(s.bound)
+	if w == nil || !w.moving {
+		return
+	}
+	if at, ok := w.route.NextDeadline(); ok && now.Reached(at) {
+		w.step(session.RouteEvent{Kind: session.RouteTick}, nil)
+	}
+}
+
+func (s *conn) unlinked(l *link) {
+	b := s.bound
+	if b == nil {
+		return
+	}
+	if w := b.way; w != nil && w.moving {
+		if b.link == l {
+			w.step(session.RouteEvent{Kind: session.RouteLost}, nil)
+		} else if w.left == l && w.route.Leaving() {
+			w.step(session.RouteEvent{Kind: session.RouteLostLate}, nil)
+		}
+	}
+	if b.link == l {
+		s.client.lost()
+	}
+}
+
+// sealing says which binding an Actor's owner wants sealed, or has drained.
+type sealing struct {
+	key   bindingKey
+	id    string
+	gen   store.ObjectGen
+	owner store.OwnerGen
+	move  store.RelocationID
+}
+
+func (m *sealing) event(kind session.RouteEventKind) session.RouteEvent {
+	return session.RouteEvent{Kind: kind, Relocation: session.Relocation(m.move), ObjGen: uint64(m.gen), BindingGen: m.key.gen, OwnerGen: uint64(m.owner)}
+}
+
+// sealBinding has the Session's owner hold back what its client sends to the Actor.
+func (h *host) sealBinding(a *actor, b binding, id store.RelocationID, until clock.Mono, done func(bound bool, f *failure)) {
+	if !b.stands(h) {
+		done(false, nil)
+		return
+	}
+	ended := func(f *failure) {
+		switch {
+		case f == nil:
+			done(b.stands(h), nil)
+		case !b.stands(h) || f == errUnbound:
+			done(false, nil)
+		default:
+			done(true, f)
+		}
+	}
+	m := sealing{b.key, a.ref.id, a.ref.gen, a.ref.owner, id}
+	l := b.key.link
+	if l == nil {
+		h.seal(m, ended)
+		return
+	}
+	corr := h.await(l, until, func(r reply) { ended(r.fail) })
+	h.tell(l, func(to *host) {
+		m.key.link = l
+		to.seal(m, func(f *failure) { to.answer(l, corr, reply{fail: f}) })
+	})
+}
+
+func (h *host) seal(m sealing, confirm func(*failure)) {
+	s := h.session(m.key.session)
+	if s == nil || s.closed || s.bound == nil {
+		confirm(errUnbound)
+		return
+	}
+	b := s.bound
+	if b.ref.id != m.id || b.gen != m.key.gen || b.link != m.key.link || b.ref.gen != m.gen {
+		confirm(errUnbound)
+		return
+	}
+	if b.way == nil {
+		b.way = &passage{s: s, route: session.NewRoute(&routeLimits, uint64(m.gen), b.gen, uint64(b.ref.owner))}
+	}
+	w := b.way
+	earlier := w.confirm
+	w.confirm = confirm
+	if e := w.step(m.event(session.RouteSeal), nil); e.Kind == session.RouteSealRefused {
+		w.confirm = earlier
+		h.w.Cover.Mark("a seal was refused: " + e.Why.String())
+		confirm(unclear(e.Why.String()))
+	}
+}
+
+// drained tells the Session's owner that nothing more is pushed from here.
+func (h *host) drained(b binding, id store.RelocationID, at ref) {
+	m := sealing{b.key, at.id, at.gen, at.owner, id}
+	if l := b.key.link; l != nil {
+		m.key.link = l
+		h.tell(l, func(to *host) { to.sourceDrained(m) })
+		return
+	}
+	h.sourceDrained(m)
+}
+
+func (h *host) sourceDrained(m sealing) {
+	s := h.session(m.key.session)
+	if s == nil || s.closed {
+		return
+	}
+	b := s.bound
+	ok := b != nil && b.way != nil && b.gen == m.key.gen && b.ref.id == m.id
+	if ok {
+		by := b.link
+		if b.way.route.Leaving() && b.way.route.Left() == session.Relocation(m.move) {
+			by = b.way.left
+		}
+		ok = by == m.key.link
+	}
+	if ok {
+		b.way.step(m.event(session.RouteDrained), nil)
+	}
+}
+
+// adopt makes the binding of an Actor that comes with it. gone: the Session is over.
+func (h *host) adopt(m *movedBinding) (_ binding, gone bool, _ *failure) {
+	if m == nil {
+		return binding{}, false, nil
+	}
+	b := binding{key: bindingKey{session: m.session, gen: m.gen}}
+	if m.owner == h.self() {
+		if b.local = h.session(m.session); b.local == nil {
+			return binding{}, true, nil
+		}
+		return b, false, nil
+	}
+	if b.key.link = h.linkOf(m.owner); b.key.link == nil {
+		return binding{}, false, errNoWay
+	}
+	return b, false, nil
+}
+
+// endSeal tells the Session's owner where the Actor is after its move.
+func (h *host) endSeal(b binding, id store.RelocationID, at ref, commit bool, cell *actor) {
+	if !b.stands(h) {
+		return
+	}
+	m := sealing{bindingKey{nil, b.key.session, b.key.gen}, at.id, at.gen, at.owner, id}
+	l := b.key.link
+	if l == nil {
+		if cell = h.actors[at.id]; cell != nil {
+			h.moveEnded(m, at, commit, nil, cell)
+		}
+		return
+	}
+	h.tell(l, func(to *host) { to.moveEnded(m, at, commit, l, nil) })
+}
+
+func (h *host) moveEnded(m sealing, at ref, commit bool, l *link, cell *actor) {
+	next := &bound{ref: at, gen: m.key.gen, link: l, cell: cell}
+	s := h.session(m.key.session)
+	if s == nil || s.closed {
+		if commit {
+			h.w.Cover.Mark("a route update found no session")
+			next.unbind(h, m.key.session)
+		}
+		return
+	}
+	b := s.bound
+	if b == nil || b.way == nil || b.ref.id != at.id || b.gen != m.key.gen || !commit && b.link != l {
+		h.w.Cover.Mark("a route update found another binding")
+		return
+	}
+	next.way = b.way
+	ev := m.event(session.RouteAbort)
+	if commit {
+		ev.Kind = session.RouteCommit
+	}
+	b.way.step(ev, next)
+}

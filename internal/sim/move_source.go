@@ -1,0 +1,584 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
+)
+
+// leaving is a move from a process: it does what its Source wants.
+type leaving struct {
+	*machine
+	h      *host
+	join   *join
+	a      *actor
+	id     store.RelocationID
+	to     place
+	spot   string
+	member bool
+	src    *relay.Source
+	mover  *mover
+	from   *room
+
+	busy   bool // an effect is under way
+	over   bool
+	queue  []relay.SourceEvent
+	tick   alarm
+	asking uint64 // the request that is waited for
+	onEnd  func() // ends the wait for what is under way as interrupted
+
+	told, gone, linkLost bool // what the Source knows: that the node stops, that the target's process is over
+	permitted, locked    bool
+	bound                binding
+	row                  store.Authority
+	payload              *payload
+	sending              *link
+	resumes              bool
+	try                  uint32
+	until                clock.Mono // of the follow
+}
+
+// payload is what travels in chunks.
+type payload struct {
+	state  []int
+	queue  []carried
+	bound  *movedBinding
+	chunks int
+
+	next, acked int
+}
+
+// chunkWindow is how many chunks are under way at once.
+const chunkWindow = 2
+
+// moveActor has the Actor, whose barrier stands, go to a Spot of another process.
+func (h *host) moveActor(j *join, to place, spot string, member bool) {
+	w := h.w
+	w.moves.relocations++
+	n := w.moves.relocations
+	o := &leaving{
+		h: h, join: j, a: j.a, to: to, spot: spot, member: member, from: j.a.room, until: clock.Never,
+		id: store.RelocationID{byte(n >> 8), byte(n), 1},
+	}
+	o.a.takeRow(j.deadline, func(ok bool) {
+		if !ok {
+			j.decide(outcome{fail: errNoReply})
+			return
+		}
+		o.locked = true
+		if !j.commits() {
+			o.leaveRow()
+			return
+		}
+		w.moves.book.leaves(o)
+		h.out = append(h.out, o)
+		o.machine = h.begins("S R01")
+		o.src = relay.NewSource(h.clock(), relay.SourceMove{
+			Unit: o.a.fence(), OwnerGen: o.a.ref.owner, Epoch: h.known, Self: h.lease, To: to, SpotID: spot, InUserSpot: member,
+			Relocation: o.id, Attempt: 1, ReserveOp: h.newOp(), AbortOp: h.newOp(), Deadline: j.deadline,
+		}, w.moves.timing)
+		o.soon()
+	})
+}
+
+func (o *leaving) leaveRow() {
+	if o.locked {
+		o.locked = false
+		o.a.leaveRow()
+	}
+}
+
+func (o *leaving) leavePermit() {
+	if o.permitted {
+		o.permitted = false
+		o.h.leavePermit()
+	}
+}
+
+func (o *leaving) tell(e relay.SourceEvent) {
+	if !o.over {
+		o.queue = append(o.queue, e)
+		o.soon()
+	}
+}
+
+func (o *leaving) soon() {
+	if !o.over && o.src != nil {
+		o.h.soon(o.run)
+	}
+}
+
+// run does what there is to be done, until something has to end.
+func (o *leaving) run() {
+	h := o.h
+	for !o.busy && !o.over {
+		e, due := o.src.Effect()
+		var happened relay.SourceEvent
+		switch {
+		case due:
+			o.doing = sourceSteps[e.Do]
+			h.w.note(h.process, o.doing, o.a.ref.id, sourceWhats[e.Do], uint64(o.a.ref.gen))
+			o.peer = h.linkOf(o.to)
+			o.busy = true
+			o.perform(&e)
+			continue
+		case len(o.queue) > 0:
+			happened = o.queue[0]
+			o.queue = o.queue[1:]
+		case o.linkLost && h.linkOf(o.to) != nil:
+			o.linkLost = false
+			happened.Is = relay.SourceLinkUp
+		case !o.gone && h.newest[o.to.RID] > o.to.Lifecycle:
+			o.gone = true
+			happened.Is = relay.SourceTargetGone
+		case h.stopping && !o.told:
+			o.told = true
+			happened.Is = relay.SourceStopping
+		default:
+			o.peer = h.linkOf(o.to)
+			at, ok := o.src.NextDeadline()
+			o.tick.set(h.process, at, ok, func() {
+				if !o.busy && !o.over {
+					o.src.Step(h.clock(), relay.SourceEvent{Is: relay.SourceTick})
+					o.run()
+				}
+			})
+			return
+		}
+		o.src.Step(h.clock(), happened)
+	}
+}
+
+// done ends the effect that is under way.
+func (o *leaving) done(e relay.SourceEvent) {
+	o.busy, o.onEnd = false, nil
+	if e.Is != 0 {
+		o.src.Step(o.h.clock(), e)
+	}
+	o.run()
+}
+
+// interrupt ends the wait for what is under way, if it need not be waited for.
+func (o *leaving) interrupt() {
+	if o.over || o.onEnd == nil {
+		o.soon()
+		return
+	}
+	end := o.onEnd
+	o.onEnd = nil
+	end()
+}
+
+// interrupted is the event in place of that of an effect that did not end by its time.
+func (o *leaving) interrupted() relay.SourceEvent {
+	if o.h.stopping && !o.told {
+		o.told = true
+		return relay.SourceEvent{Is: relay.SourceStopping}
+	}
+	return relay.SourceEvent{Is: relay.SourceTick}
+}
+
+// until is when the effect under way need not be waited for any longer.
+func (o *leaving) limit() clock.Mono {
+	at, ok := o.src.NextDeadline()
+	if !ok {
+		return clock.Never
+	}
+	return at
+}
+
+// bounded returns a function that ends the effect once, if that comes before its time.
+func (o *leaving) bounded(late func() relay.SourceEvent) func(relay.SourceEvent) {
+	over := false
+	end := func(e relay.SourceEvent) {
+		if !over {
+			over = true
+			o.done(e)
+		}
+	}
+	o.onEnd = func() { end(late()) }
+	if at := o.limit(); at != clock.Never {
+		o.h.at(at, func() {
+			if !over {
+				o.h.w.Cover.Hit(o.doing, "deadline")
+				end(late())
+			}
+		})
+	}
+	return end
+}
+
+// ask sends the target a request.
+func (o *leaving) ask(deliver func(to *host, l *link, corr uint64), sent func(*link), ended func(reply) relay.SourceEvent) {
+	h := o.h
+	l := h.linkOf(o.to)
+	if l == nil {
+		o.linkLost = true
+		h.soon(func() { o.done(relay.SourceEvent{Is: relay.SourceLinkLost}) })
+		return
+	}
+	end := o.bounded(o.interrupted)
+	corr := h.await(l, o.limit(), func(r reply) {
+		switch {
+		case r.lost:
+			o.linkLost = true
+			end(relay.SourceEvent{Is: relay.SourceLinkLost})
+		case r.late:
+			end(o.interrupted())
+		default:
+			end(ended(r))
+		}
+	})
+	h.tell(l, func(to *host) { deliver(to, l, corr) })
+	if sent != nil {
+		sent(l)
+	}
+}
+
+func (o *leaving) perform(e *relay.SourceEffect) {
+	h := o.h
+	switch e.Do {
+	case relay.SourceAdmit:
+		o.admit()
+	case relay.SourceReserve:
+		h.change("reserve move", o.machine, false, func() (store.Change, error) { return h.w.store.ReserveMove(background, e.Reserve) },
+			func(c store.Change, err error) {
+				o.done(relay.SourceEvent{Is: relay.SourceReserved, Change: c, Err: err})
+			})
+	case relay.SourcePermit:
+		end := o.bounded(func() relay.SourceEvent {
+			return relay.SourceEvent{Is: relay.SourcePermitted, Failure: errNoReply.relay()}
+		})
+		h.enterPermit(o.limit(), func(ok bool) {
+			if !ok {
+				end(relay.SourceEvent{Is: relay.SourcePermitted, Failure: errNoReply.relay()})
+				return
+			}
+			if o.over || o.permitted || o.doing != sourceSteps[relay.SourcePermit] {
+				h.leavePermit()
+				return
+			}
+			o.permitted = true
+			end(relay.SourceEvent{Is: relay.SourcePermitted})
+		})
+	case relay.SourceSealSession:
+		o.sealSession()
+	case relay.SourceCapture:
+		o.capture()
+	case relay.SourceRestore:
+		o.row = e.Row
+		o.restore(e)
+	case relay.SourceRelay:
+		o.relay()
+		o.done(relay.SourceEvent{})
+	case relay.SourceRead:
+		h.read(o.machine, o.a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+			o.done(relay.SourceEvent{Is: relay.SourceRow, Row: row, Found: found, Err: err})
+		})
+	case relay.SourceAbort:
+		h.change("abort move", o.machine, true, func() (store.Change, error) { return h.w.store.EndMove(background, e.Abort) },
+			func(c store.Change, err error) {
+				o.done(relay.SourceEvent{Is: relay.SourceAborted, Change: c, Err: err})
+			})
+	case relay.SourceSettle:
+		if l := h.linkOf(o.to); l != nil {
+			h.tell(l, func(to *host) { to.moveAbort(l, o.id) })
+			h.tell(l, func(to *host) { to.moveAsk(l, o.id) })
+		}
+		o.linkLost = h.linkOf(o.to) == nil
+		o.done(relay.SourceEvent{})
+	case relay.SourceConfirm:
+		o.confirm()
+	case relay.SourceEnd:
+		o.end(&e.End)
+	}
+}
+
+func (o *leaving) admit() {
+	h, j := o.h, o.join
+	version, from := o.a.version, o.a.ref
+	left := j.deadline.Sub(h.clock())
+	o.ask(func(to *host, l *link, corr uint64) {
+		to.joinAdmit(l, corr, from, relay.Fence{
+			ID: from.id, ObjectGen: from.gen, OwnerGen: from.owner, Version: version, Relocation: o.id, Attempt: 1,
+		}, o.spot, j, left)
+	}, nil, func(r reply) relay.SourceEvent {
+		e := relay.SourceEvent{Is: relay.SourceAdmitted}
+		if r.fail != nil {
+			e.Failure = r.fail.relay()
+			return e
+		}
+		e.ChunkBytes, e.Reject = 1024, r.v.(bool)
+		return e
+	})
+}
+
+func (o *leaving) sealSession() {
+	h, a := o.h, o.a
+	end := o.bounded(func() relay.SourceEvent {
+		return relay.SourceEvent{Is: relay.SourceSessionSealed, Bound: o.bound.stands(h), SealedAt: h.clock(), Failure: errNoReply.relay()}
+	})
+	a.inTurn(func(refused *failure) {
+		if refused != nil {
+			end(relay.SourceEvent{Is: relay.SourceSessionSealed, Failure: refused.relay()})
+			return
+		}
+		o.bound = a.binding
+		at := h.clock()
+		h.sealBinding(a, o.bound, o.id, o.limit(), func(bound bool, f *failure) {
+			e := relay.SourceEvent{Is: relay.SourceSessionSealed, Bound: bound, SealedAt: at}
+			if f != nil {
+				e.Failure = f.relay()
+			}
+			if !e.Bound && f == nil {
+				o.bound = binding{}
+			}
+			end(e)
+		})
+	})
+}
+
+func (o *leaving) capture() {
+	a := o.a
+	end := o.done
+	o.mover = &mover{o: o, a: a, back: o.join.held}
+	a.seal(func() {
+		if a.gone {
+			a.end(errGone)
+			return
+		}
+		a.cur = o.mover
+		a.unread(o.mover.back.unread())
+	})
+	a.inTurn(func(refused *failure) {
+		e := relay.SourceEvent{Is: relay.SourceCaptured}
+		switch {
+		case refused != nil:
+			e.Failure = refused.relay()
+		case o.h.w.chance(o.h.w.moves.breaks):
+			o.h.w.Cover.Mark("a capture failed")
+			e.Failure = &relay.Failure{Kind: errkind.InternalFailure, Text: "the adapter failed"}
+			o.mover.phase = moverHolding
+		default:
+			o.payload = o.mover.capture()
+		}
+		end(e)
+	})
+}
+
+// restore sends what was captured and waits until the target is ready.
+func (o *leaving) restore(e *relay.SourceEffect) {
+	h, p := o.h, o.payload
+	row, from := o.row, o.a.ref
+	left := o.join.deadline.Sub(h.clock())
+	want := relay.Restore{
+		Move: store.MoveOf(&row), OwnerGen: from.owner, SourceOwnerID: h.lease.OwnerID, SourceLease: h.lease.Gen, InUserSpot: o.member,
+		Payload: relay.Payload{Bytes: uint64(len(p.state) + 1), Chunks: uint32(p.chunks)},
+	}
+	o.ask(func(to *host, l *link, corr uint64) { to.restore(l, corr, from, want, o.join, p, left) }, func(l *link) {
+		again := o.try == e.Try
+		o.sending, o.resumes, o.try = l, again, e.Try
+		if !again {
+			p.next, p.acked = 0, 0
+			o.sendChunks(l)
+		}
+	}, func(r reply) relay.SourceEvent {
+		if r.fail != nil {
+			return relay.SourceEvent{Is: relay.SourceRefused, Failure: r.fail.relay()}
+		}
+		return relay.SourceEvent{Is: relay.SourceReady, MayAct: h.mayAct() && h.known == o.row.Epoch}
+	})
+}
+
+func (o *leaving) sendChunks(l *link) {
+	h, p := o.h, o.payload
+	for ; p.next < p.chunks && p.next < p.acked+chunkWindow; p.next++ {
+		n := p.next
+		h.w.Cover.Mark("chunk")
+		h.tell(l, func(to *host) { to.chunk(l, o.id, n) })
+	}
+}
+
+func (o *leaving) received(l *link, chunks int) {
+	if o.sending != l || o.payload == nil {
+		return
+	}
+	if o.resumes {
+		o.resumes = false
+		o.h.w.Cover.Mark("chunks went on behind a lost link")
+		o.payload.next = chunks
+	}
+	o.payload.acked = chunks
+	o.sendChunks(l)
+}
+
+// relay crosses the boundary.
+func (o *leaving) relay() {
+	h := o.h
+	l := h.linkOf(o.to)
+	h.w.moves.book.boundary(o)
+	o.a.tenure = departed
+	o.a.step(func(refused *failure) {
+		if refused == nil {
+			o.mover.relay(l)
+		}
+	})
+	o.sending, o.payload = nil, nil
+	o.leavePermit()
+	o.leaveRow()
+}
+
+func (o *leaving) confirm() {
+	h, a := o.h, o.a
+	finish := func(f *failure) {
+		h.read(o.machine, a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+			e := relay.SourceEvent{Is: relay.SourceConfirmed}
+			if f != nil {
+				e.Failure = f.relay()
+			}
+			if err == nil {
+				e.Row, e.Found = row, found
+			}
+			o.done(e)
+		})
+	}
+	do := func(bool) {
+		o.locked = true
+		h.confirm(a, o.machine, finish)
+	}
+	if o.locked {
+		do(true)
+		return
+	}
+	a.takeRow(clock.Never, do)
+}
+
+// end brings the Actor to life again, if it stays.
+func (o *leaving) end(e *relay.SourceEnded) {
+	h, a := o.h, o.a
+	o.over, o.sending = true, nil
+	o.leavePermit()
+	h.ends(o.machine)
+	h.w.note(h.process, "move ends", a.ref.id, sourceEnds[e.Outcome], uint64(a.ref.gen))
+	h.w.Cover.Mark("source ended " + sourceEnds[e.Outcome])
+	h.w.moves.book.sourceEnds(o, e)
+	switch e.Outcome {
+	case relay.SourceMoved:
+		if o.mover == nil {
+			o.abandon()
+		} else {
+			o.moved(e)
+		}
+		o.leaveRow()
+		return
+	case relay.SourceLost:
+		if o.mover == nil || !e.Found || e.Row.ObjectGen != a.ref.gen {
+			o.abandon()
+		} else {
+			o.strand(e.Failure)
+		}
+		o.leaveRow()
+		return
+	}
+	if l := h.linkOf(o.to); e.Prepared && l != nil {
+		h.tell(l, func(to *host) { to.moveAbort(l, o.id) })
+	}
+	back := func() {
+		if e.Captured {
+			a.seal(o.mover.handBack)
+		}
+		if e.Sealed {
+			h.endSeal(o.bound, o.id, a.ref, false, nil)
+		}
+		o.leaveRow()
+		h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+		o.join.decide(outcome{rejected: e.Outcome == relay.SourceRejected, fail: failureOf(e.Failure)})
+	}
+	if e.Found && h.owns(&e.Row) {
+		a.written(&e.Row)
+	} else if e.Doubt {
+		o.readAgain(back)
+		return
+	}
+	back()
+}
+
+func failureOf(f *relay.Failure) *failure {
+	if f == nil {
+		return nil
+	}
+	return &failure{f.Kind, f.Text, false}
+}
+
+// readAgain learns what version the row has, if that is in doubt.
+func (o *leaving) readAgain(done func()) {
+	h := o.h
+	h.read(nil, o.a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+		switch {
+		case err != nil:
+			h.after(again, func() { o.readAgain(done) })
+			return
+		case found && h.owns(&row):
+			o.a.written(&row)
+		}
+		done()
+	})
+}
+
+// moved begins to follow.
+func (o *leaving) moved(e *relay.SourceEnded) {
+	h, a := o.h, o.a
+	now := refOf(&e.Row)
+	if now.at != o.to { // the target's word alone: as its commit makes it
+		now = a.ref
+		now.at, now.owner = o.to, max(e.OwnerGen, a.ref.owner+1)
+	}
+	a.tenure = departed
+	a.inTurn(func(refused *failure) {
+		if refused == nil {
+			o.mover.left(now)
+		}
+	})
+	delete(h.routes, a.ref.id)
+	o.until = h.clock().Add(h.w.moves.follow)
+	o.join.leave()
+}
+
+// abandon ends an Actor whose row is gone.
+func (o *leaving) abandon() {
+	h := o.h
+	h.w.Cover.Mark("an actor on its way was freed")
+	h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+	h.drop(o.a, errGone)
+	o.join.leave()
+}
+
+// strand leaves the Actor sealed, with its messages refused, until somebody frees it.
+func (o *leaving) strand(f *relay.Failure) {
+	h, a := o.h, o.a
+	a.stuck = f.Text
+	a.tenure = departed
+	a.inTurn(func(refused *failure) {
+		if refused == nil {
+			o.mover.end(errStranded)
+		}
+	})
+	h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+	o.join.leave()
+}
+
+// forget ends the follow.
+func (o *leaving) forget() {
+	h, a := o.h, o.a
+	h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+	h.leaveTable(a)
+	h.w.Cover.Mark("a follow ended")
+	a.step(func(refused *failure) {
+		if refused == nil {
+			o.mover.end(errMoved)
+		}
+	})
+}

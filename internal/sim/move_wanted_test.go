@@ -1,0 +1,5 @@
+package sim
+
+var moveWanted = map[string][]string{}
+
+var moveWantedOfMany []string

@@ -1,0 +1,63 @@
+package zlnode_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zlnode/zlnode"
+)
+
+// A thousand Actors want to move at once. The states that are captured and not yet restored
+// are those of the moves that have a permit, whatever waits.
+func TestAThousandMovesHoldAFewStates(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		const permits = 8
+		actors := 1000
+		if !strings.Contains(t.Name(), "redis") { // the embedded store takes milliseconds for each
+			actors = 200
+		}
+		var captured, most atomic.Int64
+		walk := &walkWorld{}
+		walk.capture = func(*walker) ([]byte, error) {
+			now := captured.Add(1)
+			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+			}
+			return make([]byte, 4<<10), nil
+		}
+		walk.restore = func(*walker, []byte) error {
+			captured.Add(-1)
+			return nil
+		}
+		app := walk.preserving()
+		walk.ended = make(chan zlnode.JoinDone, actors)
+		for _, rid := range []string{"a", "b"} {
+			w.start(zlnode.Config{RID: rid, Role: zlnode.RoleServer, MaxMoves: permits}, app)
+		}
+		c := w.client("c", 2, app)
+		across := map[string]string{"a": w.createSpotAt(c, "b", "single").ID, "b": w.createSpotAt(c, "a", "single").ID}
+		to := map[string]string{}
+		for i := range actors {
+			r, err := c.CreateActor(w.ctx, zlnode.CreateActor{ID: fmt.Sprint("walker-", i), Type: "walker"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			to[r.Ref.ID] = across[r.Ref.RID]
+		}
+		for id, spot := range to {
+			if err := zlnode.Send(w.ctx, c.Actor(id), "join", walkTo{Spot: spot, Timeout: 30 * time.Second}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range actors {
+			if done := receive(t, walk.ended); done.Outcome != zlnode.JoinAccepted {
+				t.Fatalf("%+v", done)
+			}
+		}
+		if most.Load() > 2*permits || captured.Load() != 0 {
+			t.Errorf("%d states were captured at once and %d are left, with %d permits at each node", most.Load(), captured.Load(), permits)
+		}
+	})
+}
