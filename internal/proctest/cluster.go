@@ -147,7 +147,7 @@ func (c *Cluster) config(rid string) zlnode.Config {
 	cfg := zlnode.Config{
 		RID: rid, Role: zlnode.RoleClient, Listen: "127.0.0.1:0", MeshKey: meshKey, StoreURL: c.url, Namespace: c.namespace,
 		RequestTimeout: c.opts.Timeout, CreateTimeout: c.opts.Timeout, RelocationChunkBytes: 1 << 10, MessageFollowDuration: 20 * time.Second,
-		RouteCacheMaxAge: 2 * time.Second,
+		RouteCacheMaxAge: 2 * time.Second, SessionRelocationSealTimeout: c.opts.Timeout,
 	}
 	if ttl := c.opts.Lease; ttl != 0 {
 		cfg.LeaseTTL, cfg.LeaseMargin, cfg.LeaseRenew, cfg.LeaseTimeout = ttl, ttl/4, ttl/8, ttl/4

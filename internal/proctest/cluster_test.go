@@ -28,7 +28,8 @@ func cluster(t *testing.T, opts Options) (*Cluster, context.Context) {
 	return c, ctx
 }
 
-// check is the end of each test: heal, audit, look at what was witnessed.
+// check is the end of each test: heal, audit, look at what was witnessed. It returns what was
+// freed by hand.
 func check(t *testing.T, ctx context.Context, c *Cluster, rules witness.Rules) (lost []string) {
 	t.Helper()
 	c.Quiet()
@@ -39,6 +40,7 @@ func check(t *testing.T, ctx context.Context, c *Cluster, rules witness.Rules) (
 	if err := c.Audit(ctx); err != nil {
 		t.Error(err)
 	}
+	rules.Freed = lost
 	for _, wrong := range c.Stop(rules) {
 		t.Error(wrong)
 	}
@@ -47,7 +49,7 @@ func check(t *testing.T, ctx context.Context, c *Cluster, rules witness.Rules) (
 }
 
 func TestWithoutAFaultNothingFails(t *testing.T) {
-	c, ctx := cluster(t, Options{})
+	c, ctx := cluster(t, Options{Timeout: 30 * time.Second})
 	if err := c.Populate(ctx, 4); err != nil {
 		t.Fatal(err)
 	}

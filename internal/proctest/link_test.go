@@ -55,7 +55,7 @@ func TestALinkIsLostAtARecord(t *testing.T) {
 		{"session's seal", "a", gatewayRID, wire.CmdSessionSeal, false},
 		{"session sealed", gatewayRID, "a", wire.CmdSessionSealed, false},
 		{"source drained", "a", gatewayRID, wire.CmdSourceDrained, false},
-		{"session's route", "a", gatewayRID, wire.CmdSessionRelocationRoute, true},
+		{"session's route", "a", gatewayRID, wire.CmdSessionRelocationRoute, false},
 		{"packet", gatewayRID, "a", wire.CmdSessionPacket, false},
 		{"follow notice", "a", senderRID, wire.CmdFollowNotice, false},
 	} {

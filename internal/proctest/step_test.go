@@ -123,7 +123,7 @@ func TestAProcessIsPausedAtAStep(t *testing.T) {
 		rid               string
 		steps             []string
 	}{
-		{"source", "R08.S.before", "R04.after", "a", sourceSteps},
+		{"source", "", "R08.S.before", "a", sourceSteps},
 		{"target", "", "R11.before", "a", targetSteps},
 		{"owner", "", "", gatewayRID, ownerSteps},
 	} {
