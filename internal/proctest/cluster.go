@@ -52,6 +52,7 @@ type Cluster struct {
 	view      store.Store
 	load      *load
 	gate      atomic.Pointer[string] // the address of the Sessions' port
+	seen      map[witness.Kind]int   // how many of each were witnessed, once it has stopped
 }
 
 var meshKey = []byte("a mesh key for process tests")
@@ -350,6 +351,12 @@ func (c *Cluster) Stop(rules witness.Rules) (wrong []string) {
 	note(err)
 	note(c.load.w.Close())
 	logs = append(logs, witness.Log{Process: senderRID, Records: mine})
+	c.seen = map[witness.Kind]int{}
+	for _, l := range logs {
+		for _, r := range l.Records {
+			c.seen[r.Kind]++
+		}
+	}
 	for _, v := range witness.Check(logs, rules) {
 		wrong = append(wrong, v.String())
 	}

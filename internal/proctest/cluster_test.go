@@ -60,4 +60,10 @@ func TestWithoutAFaultNothingFails(t *testing.T) {
 	if lost := check(t, ctx, c, witness.Rules{Faultless: true}); len(lost) > 0 {
 		t.Errorf("lost %v", lost)
 	}
+	for kind := witness.TurnBegan; kind <= witness.JoinCompleted; kind++ {
+		if n := c.seen[kind]; n == 0 && kind != witness.Refused {
+			t.Errorf("nobody has witnessed %v, so nothing was checked of it", kind)
+		}
+	}
+	t.Log(c.seen)
 }
