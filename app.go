@@ -33,9 +33,11 @@ func made[T any](value *T, err error) (any, error) {
 
 // DefineActor registers an Actor type. The stable type, 1–64 of A-Z a-z 0-9 . _ -,
 // is the name under which all nodes know it. factory makes the value of a new
-// Actor, never nil without an error. It runs at most once for an incarnation, but a creation
+// Actor, never nil without an error. It runs at most once for an incarnation at its node, but a creation
 // may need several tries, each with a value of its own; so it must not have effects
-// outside the value. The id of the Actor is its ActorContext.ID. Of callbacks *A may have
+// outside the value. It runs again at each node that the Actor moves to, before the policy's
+// Restore, and for each try of a move; OnCreateActor does not. The value and the context of
+// a node that the Actor has left are over. The id of the Actor is its ActorContext.ID. Of callbacks *A may have
 // OnJoinCompleted: see JoinCompleter.
 func DefineActor[A any](app *App, stableType string, factory func(*ActorContext) (*A, error), policy RelocationPolicy) *ActorType[A] {
 	var inner func(*node.ObjectContext) (any, error)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/node"
 	"github.com/zlnode/zlnode/store"
@@ -211,7 +210,7 @@ func (c Config) internal() node.Config {
 		SessionRelocationSealTimeout: c.SessionRelocationSealTimeout, Logger: c.Logger,
 		MessageFollowDuration: c.MessageFollowDuration, RelocationCutoverWaitTimeout: c.RelocationCutoverWaitTimeout,
 		MoveChunkBytes: c.RelocationChunkBytes, MoveLinkBytes: c.RelocationLinkBytes, MoveNodeBytes: c.RelocationNodeBytes,
-		MoveCompression: chunker.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,
+		MoveCompression: node.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,
 	}
 	for _, l := range c.Sessions {
 		n.Sessions = append(n.Sessions, node.SessionListener(l))

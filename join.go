@@ -17,7 +17,9 @@ type JoinCall struct {
 }
 
 // JoinSpot has the Actor become a member of the User Spot with that id when its handler has
-// ended: see JoinCall.Defer. The request, as JSON, is what the Spot's OnActorJoin decides
+// ended: see JoinCall.Defer. If the Spot is at another node the Actor moves there: see
+// RelocationPolicy. If the Actor is a member already, the Join is accepted at once, without
+// a reply, and nobody is asked. The request, as JSON, is what the Spot's OnActorJoin decides
 // by; nil is an empty one.
 func (c *ActorCall) JoinSpot(spotID string, request any) *JoinCall {
 	return c.JoinSpotAs(JSON, spotID, request)
@@ -110,6 +112,9 @@ type JoinCompleter interface {
 // JoinAdmitter is the callback of a User Spot that decides about an Actor which asks to be
 // let in; without it all are. A rejection or an error leaves the Actor where it is. See
 // Configurer.
+//
+// Others may be let in before this one's OnJoinedActor, and a Join that was let in may still
+// fail, of which the Spot is not told: SpotCall.Members counts those on their way, too.
 type JoinAdmitter interface {
 	OnActorJoin(c *JoinSpotCall) (Admission, error)
 }

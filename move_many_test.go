@@ -61,3 +61,39 @@ func TestAThousandMovesHoldAFewStates(t *testing.T) {
 		}
 	})
 }
+
+// A room that is full by Members lets in as many as it has room for, however many ask at once
+// from both nodes.
+func TestMembersCountWhoIsOnTheWay(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		const size, actors = 2, 12
+		walk := &walkWorld{admit: func(c *zlnode.JoinSpotCall) (zlnode.Admission, error) {
+			if c.Members() > size {
+				return zlnode.Reject(nil), nil
+			}
+			return zlnode.Accept(nil), nil
+		}}
+		app := walk.preserving()
+		w.server("a", app)
+		w.server("b", app)
+		c := w.client("c", 2, app)
+		spot := w.createSpotAt(c, "b", "wide").ID
+		for i := range actors {
+			if _, err := c.CreateActor(w.ctx, zlnode.CreateActor{ID: fmt.Sprint("walker-", i), Type: "walker"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range actors {
+			if err := zlnode.Send(w.ctx, c.Actor(fmt.Sprint("walker-", i)), "join", walkTo{Spot: spot}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		outcomes := map[zlnode.JoinOutcome]int{}
+		for range actors {
+			outcomes[receive(t, walk.ended).Outcome]++
+		}
+		if outcomes[zlnode.JoinAccepted] != size || outcomes[zlnode.JoinRejected] != actors-size {
+			t.Errorf("%v", outcomes)
+		}
+	})
+}

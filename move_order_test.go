@@ -30,7 +30,9 @@ func TestMessagesAndCallbacksKeepTheirOrderAcrossAMove(t *testing.T) {
 		x.queueJoin(walkTo{})
 		x.tells(x.a, "old-2")
 		x.walk.gate.open <- struct{}{}
-		receive(t, stopped)
+		if err := receive(t, stopped); err != nil {
+			t.Error(err)
+		}
 		receive(t, entered)
 		x.tells(x.a, "moving-1", "moving-2", "new-1")
 		early("before the state is there")
@@ -110,7 +112,9 @@ func TestRequestsAcrossAMoveEndOnce(t *testing.T) {
 			ask(n, "queued from "+n.RID())
 		}
 		x.walk.gate.open <- struct{}{}
-		receive(t, stopped)
+		if err := receive(t, stopped); err != nil {
+			t.Error(err)
+		}
 		receive(t, entered)
 		for _, n := range nodes {
 			ask(n, "moving from "+n.RID())
@@ -152,7 +156,9 @@ func TestAnActorThatGoesToAndFroIsReached(t *testing.T) {
 			x.tells(from, "queued-1 from "+from.RID(), "queued-2 from "+from.RID())
 			x.queueJoin(walkTo{Spot: spots[rid]})
 			x.walk.gate.open <- struct{}{}
-			receive(t, stopped)
+			if err := receive(t, stopped); err != nil {
+				t.Error(err)
+			}
 			x.arrives(rid, spots[rid])
 			for _, n := range nodes {
 				x.asks(n, "to "+rid+" from "+n.RID())

@@ -25,7 +25,9 @@ func TestARecreatedActorKeepsItsQueueAndItsTimers(t *testing.T) {
 		x.queueJoin(walkTo{})
 		x.tells(x.a, "queued")
 		x.walk.gate.open <- struct{}{}
-		receive(t, stopped)
+		if err := receive(t, stopped); err != nil {
+			t.Error(err)
+		}
 		x.arrives("b", x.spot.ID)
 		x.told = []string{"queued"}
 		x.asks(x.c, "there")
@@ -119,7 +121,9 @@ func TestAMessageIsTheSameBehindAMove(t *testing.T) {
 		}
 		all()
 		x.walk.gate.open <- struct{}{}
-		receive(t, stopped)
+		if err := receive(t, stopped); err != nil {
+			t.Error(err)
+		}
 		receive(t, entered)
 		all()
 		release()
@@ -154,7 +158,9 @@ func TestTimersGoAlongWithTheirPendingTicks(t *testing.T) {
 		}
 		x.queueJoin(walkTo{Stop: true})
 		x.walk.gate.open <- struct{}{}
-		receive(t, stopped)
+		if err := receive(t, stopped); err != nil {
+			t.Error(err)
+		}
 		receive(t, x.walk.gate.entered)
 		due := time.Now().Add(30 * time.Millisecond)
 		x.await("the tick is due, behind the join", func() bool { return time.Now().After(due) })

@@ -68,6 +68,7 @@ func TestASourceDoesNotOpenBeforeItsAbortIsKnown(t *testing.T) {
 				} else {
 					receive(t, x.store.lost)
 				}
+				x.tells(x.a, "held-1", "held-2") // behind what was captured
 				x.quiet(300 * time.Millisecond)
 				if barred {
 					x.store.passAll()

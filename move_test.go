@@ -54,7 +54,7 @@ func TestANodeCountsItsMovesAndHowLongTheyTook(t *testing.T) {
 				t.Fatalf("%+v", done)
 			}
 		}
-		newJoinWorld(w).await("both nodes know that the actor has moved", func() bool {
+		w.eventually("both nodes know that the actor has moved", func() bool {
 			return a.Stats().Moves.Out == 1 && b.Stats().Moves.TargetResume.Count == 1
 		})
 		out, in := a.Stats().Moves, b.Stats().Moves

@@ -3,7 +3,6 @@ package zlnode
 import (
 	"fmt"
 
-	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/node"
 )
 
@@ -12,9 +11,9 @@ type Compression uint8
 
 // The compressions.
 const (
-	CompressNone = Compression(chunker.None)
-	CompressS2   = Compression(chunker.S2)   // fast
-	CompressZstd = Compression(chunker.Zstd) // smaller, and slower
+	CompressNone = Compression(node.CompressNone)
+	CompressS2   = Compression(node.CompressS2)   // fast
+	CompressZstd = Compression(node.CompressZstd) // smaller, and slower
 )
 
 // RelocationPolicy says what of an object goes along when it moves to another node: by a
@@ -44,7 +43,8 @@ type StateAdapter[T any] interface {
 	// and fails the move. The bytes must not be changed afterwards.
 	Capture(value *T) ([]byte, error)
 	// Restore gives it to a value that the factory has just made. The bytes are valid
-	// during the call and must not be modified.
+	// during the call and must not be modified. It may run more than once for one move,
+	// each time on a fresh value.
 	Restore(value *T, state []byte) error
 }
 

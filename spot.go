@@ -87,8 +87,8 @@ func DefineEntrySpot[S any](app *App, factory func(*SpotContext) (*S, error)) *S
 
 // DefineUserSpot registers a type of User Spots: rooms, zones, matches with members.
 // The stable type and the factory have the rules of DefineActor; Actors and Spots may have
-// types of the same name. The policy of a PerActor Spot is RecreateOnRelocation. For the callbacks that *S may have see Configurer. Node.CreateSpot
-// makes one.
+// types of the same name. The policy of a PerActor Spot is RecreateOnRelocation. For the
+// callbacks that *S may have see Configurer. Node.CreateSpot makes one.
 func DefineUserSpot[S any](
 	app *App, stableType string, factory func(*SpotContext) (*S, error), mode Mode, policy RelocationPolicy, options ...SpotOption,
 ) *SpotType[S] {
@@ -289,6 +289,11 @@ func (c *CreateSpotCall) DecodeRequest(v any) error { return decode(JSON, c.Requ
 //
 // Kinds: InvalidOperation for an Entry Spot; CapacityExceeded; Unavailable.
 func (c *SpotCall) Close() (bool, error) { return c.inner.Close() }
+
+// Members returns how many Actors are in the User Spot or have been let in and are on their
+// way, in OnActorJoin with the one that asks; 0 for other Spots. Who has just left may be
+// counted yet.
+func (c *SpotCall) Members() int { return c.inner.Members() }
 
 // Spot returns the Spot's context.
 func (c *SpotCall) Spot() *SpotContext { return spotContext(c.inner.Object()) }

@@ -75,5 +75,6 @@
 // it once and copies it once, from where the link has it to its place, or not at all if
 // the link reads it into a place that was claimed. A chunk allocates nothing on the
 // source's side, and on the target's only where its memory grows: what has come is
-// then moved, a sixtieth of the payload in all at most. Payloads of 4 MiB and less are put together in pooled memory.
+// then moved, a sixtieth of the payload in all at most. Payloads of 4 MiB and less are put
+// together in pooled memory.
 package chunker

@@ -9,8 +9,9 @@ import (
 // and a Pacer keep it; one that comes again after a new link is ignored.
 //
 // Nothing is allocated before the first chunk, and never more than 64 times what has come,
-// the chunk under way included (or 4 MiB): a manifest that claims ten gigabytes costs nothing. As the memory grows,
-// what has come is moved to its new place, a sixtieth of the payload in all at most.
+// the chunk under way included (or 4 MiB): a manifest that claims ten gigabytes costs
+// nothing. As the memory grows, what has come is moved to its new place, a sixtieth of the
+// payload in all at most.
 //
 // After an error the Incoming has no bytes any more and takes none. It has one owner and
 // is not safe for concurrent use.

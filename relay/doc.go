@@ -54,6 +54,7 @@ type Timing struct {
 	SealTimeout time.Duration // for which a Session's owner waits for a sealed binding's route
 	Validity    time.Duration // of a Restore, from relay-ready
 	Prepared    time.Duration // for which a preparation is valid at least
+	Insist      time.Duration // for which callbacks are tried at least, from the commit on
 }
 
 // Failure is how something ended badly.

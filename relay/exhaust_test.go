@@ -11,7 +11,7 @@ import (
 
 // briefTiming makes every wait so short that few steps of time reach everything.
 var briefTiming = Timing{
-	Wait: 1, WaitMax: 1, Settle: 1, CutoverWait: 2, SealTimeout: 6 + sealMargin, Validity: 5, Prepared: 4,
+	Wait: 1, WaitMax: 1, Settle: 1, CutoverWait: 2, SealTimeout: 6 + SealMargin, Validity: 5, Prepared: 4,
 }
 
 // sourceWatch checks what a Source does against what it was told.

@@ -67,8 +67,8 @@ func ofTarget(f *Failure) *Failure {
 	}
 }
 
-// never reports whether a refusal is for good: what the change expects of the row has gone and does not
-// come back. Then no try whose answer was lost applies any more either.
+// never reports whether a refusal is for good: what the change expects of the row has gone
+// and does not come back. Then no try whose answer was lost applies any more either.
 func never(reason store.Reason) bool {
 	switch reason {
 	case store.Missing, store.GenerationConflict, store.VersionConflict, store.OwnerConflict, store.MoveConflict,

@@ -198,8 +198,8 @@ const (
 	sourceOver
 )
 
-// sealMargin is what is left of SealTimeout for commit, merge and route update.
-const sealMargin = 500 * time.Millisecond
+// SealMargin is what is left of SealTimeout for commit, merge and route update.
+const SealMargin = 500 * time.Millisecond
 
 // Source is the owner's half of a move.
 type Source struct {
@@ -454,7 +454,7 @@ func (s *Source) sessionSealed(now clock.Mono, e *SourceEvent) {
 	}
 	s.sealed = e.Bound || e.Failure != nil // an answer that was lost may have been yes
 	if e.Bound {
-		s.sealLimit = e.SealedAt.Add(s.timing.SealTimeout - s.timing.CutoverWait - sealMargin)
+		s.sealLimit = e.SealedAt.Add(s.timing.SealTimeout - s.timing.CutoverWait - SealMargin)
 	}
 	if s.may(now, e.Failure) {
 		s.captured = true

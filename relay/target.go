@@ -232,6 +232,7 @@ type Target struct {
 	answer     TargetEffect
 	row        store.Authority // with the unit's type; from the commit on as it left it
 	deadline   clock.Mono      // of the whole move
+	callsUntil clock.Mono      // for which callbacks are tried, from the commit on
 	validUntil clock.Mono      // of the preparation, and from relay-ready on of the Restore
 	failure    *Failure        // why it ends when the effect under way has ended
 	outcome    TargetOutcome

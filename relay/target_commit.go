@@ -115,13 +115,14 @@ func (t *Target) confirmed(e *TargetEvent) {
 
 func (t *Target) merged(now clock.Mono) {
 	if t.state == targetMerging {
+		t.callsUntil = max(t.deadline, now.Add(t.timing.Insist))
 		t.call(now, targetJoining, TargetJoined)
 	}
 }
 
-// call runs a callback, to the deadline. A commit that came late leaves each of them one try.
+// call runs a callback. Without time left each has one try.
 func (t *Target) call(now clock.Mono, state targetState, do TargetStep) {
-	if t.wake = t.deadline; now.Reached(t.deadline) {
+	if t.wake = t.callsUntil; now.Reached(t.callsUntil) {
 		t.wake = clock.Never
 	}
 	t.do(state, TargetEffect{Do: do})
@@ -151,9 +152,9 @@ func (t *Target) completed(now clock.Mono, e *TargetEvent) {
 // again runs a callback that failed once more, with dispatch closed, until the deadline. Then
 // the unit stays sealed: it never goes back (RL-22).
 func (t *Target) again(now clock.Mono, waiting targetState, f *Failure) {
-	if now.Reached(t.deadline) {
+	if now.Reached(t.callsUntil) {
 		t.end(TargetStuck, f)
 		return
 	}
-	t.sleep(waiting, min(t.waits.wait(now, t.timing, t.timing.WaitMax), t.deadline))
+	t.sleep(waiting, min(t.waits.wait(now, t.timing, t.timing.WaitMax), t.callsUntil))
 }

@@ -156,8 +156,8 @@ func (k *Kit) Advance(d time.Duration) {
 	k.Settle()
 }
 
-// Settle waits until no turn runs or waits, and no Join is under way. A handler that waits for something outside
-// of the node is a turn that runs, unless it yields meanwhile.
+// Settle waits until no turn runs or waits, and no Join is under way. A handler that waits
+// for something outside of the node is a turn that runs, unless it yields meanwhile.
 func (k *Kit) Settle() {
 	k.t.Helper()
 	inner := hook.Inner(k.Node)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 const childVariable = "ZLNODE_TEST_FAILPOINT"
@@ -21,7 +23,7 @@ func TestMain(m *testing.M) {
 		Hit("x")
 		os.Exit(3)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func TestAFailpointActsAtItsNthHitAndOnlyThere(t *testing.T) {

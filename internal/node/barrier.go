@@ -245,16 +245,18 @@ func (j *PendingJoin) end(o JoinOutcome) {
 	close(j.done)
 }
 
-// leave makes the Join over at this node, as the Actor is another's now.
+// leave makes the Join over at this node, as the Actor is another's now or nobody's, unless
+// the Actor's end has done so.
 func (j *PendingJoin) leave() {
 	j.mu.Lock()
-	was := j.phase
+	before := j.phase
 	j.phase = joinOver
 	j.mu.Unlock()
-	if was != joinOver { // else the Actor has ended meanwhile
-		j.cell.joining.CompareAndSwap(j, nil)
-		close(j.done)
+	if before == joinOver {
+		return
 	}
+	j.cell.joining.CompareAndSwap(j, nil)
+	close(j.done)
 }
 
 // isOver reports whether the Actor has ended meanwhile.

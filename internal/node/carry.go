@@ -203,6 +203,7 @@ func (c *objectCell) arrived(w *wire.Carried, then clock.Mono, from process, lin
 		s.kind = msgSessionSend
 	case wire.CarriedSessionRequest:
 		s.kind = msgSessionRequest
+	case wire.CarriedSend: // as it is
 	}
 	if s.asks() {
 		s.to = &waiter{away: &wayBack{to: origin, via: processOf(&w.Via), corr: w.Correlation, hop: from}}

@@ -16,8 +16,19 @@ import (
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/timer"
+	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
+)
+
+// Compression is how the state of moving objects is encoded on its way.
+type Compression = chunker.Compression
+
+// The compressions.
+const (
+	CompressNone = chunker.None
+	CompressS2   = chunker.S2
+	CompressZstd = chunker.Zstd
 )
 
 // Config is what a node is started with. The public package documents each
@@ -52,7 +63,7 @@ type Config struct {
 	MoveNodeBytes                int64         // that all links may have in flight; ≤ 0: no bound
 	MovesMax                     int           // that leave at once; further ones wait and go on working
 	MoveValidity                 time.Duration // for which a target may go on with the commit after its relay-ready
-	MoveCompression              chunker.Compression
+	MoveCompression              Compression
 
 	Weight    int
 	MaxActors int
@@ -185,7 +196,7 @@ func (c Config) withDefaults() Config {
 // boundMoveTime is how long after the seal of its Session's binding the state of an Actor
 // may take to the target: what comes then must not outlast the seal.
 func (c *Config) boundMoveTime() time.Duration {
-	return c.SessionRelocationSealTimeout - c.RelocationCutoverWaitTimeout - sealSlack
+	return c.SessionRelocationSealTimeout - c.RelocationCutoverWaitTimeout - relay.SealMargin
 }
 
 // check looks at everything that can be wrong before a socket is opened, and
@@ -245,7 +256,7 @@ func (c *Config) check(app *App) error {
 	case c.MoveCompression > chunker.Zstd:
 		return bad(invalid, "unknown compression %d", c.MoveCompression)
 	case c.boundMoveTime() <= 0:
-		return bad(invalid, "SessionRelocationSealTimeout %v leaves a move no time: it must be more than %v, for the cutover, and %v", c.SessionRelocationSealTimeout, c.RelocationCutoverWaitTimeout, sealSlack)
+		return bad(invalid, "SessionRelocationSealTimeout %v leaves a move no time: it must be more than %v, for the cutover, and %v", c.SessionRelocationSealTimeout, c.RelocationCutoverWaitTimeout, relay.SealMargin)
 	}
 	if err := c.Lease.Validate(); err != nil {
 		return bad(invalid, "%v", err)

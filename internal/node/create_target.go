@@ -292,9 +292,10 @@ func (n *Node) decide(ctx context.Context, cell *objectCell, request []byte) cre
 }
 
 // confirm is for a cell whose row is taken and was created or changed: it returns once the
-// row is written in the epoch that this node knows. An answer of an earlier one may come from a primary that
-// is over, whose changes are lost, and the round that would write the row again may have
-// ended before the cell was in the table. A round that begins later finds it there.
+// row is written in the epoch that this node knows. An answer of an earlier one may come
+// from a primary that is over, whose changes are lost, and the round that would write the
+// row again may have ended before the cell was in the table. A round that begins later
+// finds it there.
 func (n *Node) confirm(c *objectCell) *Error {
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
 		known := store.Epoch(n.known.Load())

@@ -25,7 +25,6 @@ type incoming struct {
 	from process // the source
 	// ownerGen is that of the Actor once it is here.
 	ownerGen uint64
-	chunks   uint32 // of the payload
 
 	// Owned by the cell's claim.
 	saved   []message
@@ -108,7 +107,7 @@ func (i *incoming) acknowledge(l *linkConn) {
 	if l == nil || l.gone.Load() {
 		return // on its next link the source asks
 	}
-	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressReady, Chunks: i.chunks, Seq: uint64(i.in.Last())}
+	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressReady, Seq: uint64(i.in.Last())}
 	if i.known {
 		p.State, p.OwnerGen = wire.ProgressCommitted, i.cell.Load().ref.OwnerGen
 	}
@@ -199,6 +198,7 @@ func (o *merging) Begin(claim *mailbox.Claim[message]) {
 	if i.cell.Load().timers != nil {
 		i.cell.Load().armTimers()
 	}
+	i.acknowledge(i.cell.Load().node.linkOf(i.from))
 }
 
 // Consume implements mailbox.Consumer.

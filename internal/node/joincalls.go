@@ -32,8 +32,9 @@ var errTooLateToBegin = &Error{Kind: errkind.DeadlineExceeded, Text: "the deadli
 
 // askSpot has the User Spot decide about the Actor, in a turn of the Spot. When ctx has
 // ended nobody waits for it any more, and what has not begun by then does not begin.
-// The caller has entered the Spot's roster, so the Spot is not closed meanwhile.
-func (n *Node) askSpot(ctx context.Context, spot *objectCell, ask JoinAsk) (Admission, *Error) {
+// The visitor is in the Spot's roster, so the Spot is not closed meanwhile; unless it is
+// admitted the caller has it leave.
+func (n *Node) askSpot(ctx context.Context, spot *objectCell, v *visitor, ask JoinAsk) (Admission, *Error) {
 	const what = "OnActorJoin"
 	var decided Admission // the turn's, until it has ended
 	err := spot.await(ctx, spot.lifecycle, what, func(t *turn) *Error {
@@ -42,14 +43,20 @@ func (n *Node) askSpot(ctx context.Context, spot *objectCell, ask JoinAsk) (Admi
 			return errTooLateToBegin
 		case !n.mayAct(clock.Now()):
 			return errNotOwner
+		case !v.letIn():
+			return errTooLateToBegin
 		case spot.typ.OnActorJoin == nil:
 			return nil
 		}
-		return spot.callback(t.claim, what, deadlineOf(ctx), func(c *Call) (e error) {
+		err := spot.callback(t.claim, what, deadlineOf(ctx), func(c *Call) (e error) {
 			a, e := spot.typ.OnActorJoin(c, spot.instance, ask)
 			decided = Admission{Reject: a.Reject, Reply: bytes.Clone(a.Reply)} // the application may use its block again
 			return e
 		})
+		if err != nil || decided.Reject {
+			v.turnDown()
+		}
+		return err
 	})
 	switch {
 	case err != nil:

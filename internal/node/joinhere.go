@@ -94,14 +94,15 @@ func errNoUserSpot(id string, is store.Kind) *Error {
 // Entry Spot, which asks nobody.
 func (n *Node) joinHere(ctx context.Context, j *PendingJoin, spot *objectCell) {
 	var reply []byte
+	var visitor *visitor
 	if spot != nil {
-		if !spot.members.enter() {
+		if visitor = spot.members.ask(); visitor == nil {
 			j.decide(joinFailed(errClosing.of(opJoin, j.Spot)))
 			return
 		}
-		a, err := n.askSpot(ctx, spot, JoinAsk{Actor: j.cell.ref, Type: j.cell.typ.Name, Codec: j.Codec, Request: j.Request})
+		a, err := n.askSpot(ctx, spot, visitor, JoinAsk{Actor: j.cell.ref, Type: j.cell.typ.Name, Codec: j.Codec, Request: j.Request})
 		if err != nil || a.Reject {
-			spot.members.leave()
+			visitor.leave()
 			if err != nil {
 				j.decide(joinFailed(err.of(opJoin, j.Spot)))
 			} else {
@@ -113,7 +114,7 @@ func (n *Node) joinHere(ctx context.Context, j *PendingJoin, spot *objectCell) {
 	}
 	if err := n.changeSpot(ctx, j, spot); err != nil {
 		if spot != nil {
-			spot.members.leave()
+			visitor.leave()
 		}
 		j.decide(joinFailed(err.of(opJoin, j.Spot)))
 		return

@@ -344,7 +344,7 @@ func TestNoSpotIsAskedBehindTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan *Error, 1)
 	go func() {
-		_, err := w.node.askSpot(ctx, spot, JoinAsk{})
+		_, err := w.node.askSpot(ctx, spot, spot.members.ask(), JoinAsk{})
 		ended <- err
 	}()
 	until(t, "it is queued", func() bool { return w.node.pool.Stats().Running == 1 })

@@ -6,6 +6,7 @@ import (
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/relay"
 )
 
 // Every limit of a node that is not configured, with its reason.
@@ -44,9 +45,9 @@ const (
 	// keeps a preparation at least.
 	moveValidity = 60 * time.Second
 	preparedMin  = 5 * time.Second
-	// relayedFor is how long a target knows a move that came: its source may not have
-	// learnt of the commit before the validity's end, and relays for its follow time then.
-	relayedFor = moveValidity + 2*followTime
+	// eventsMax bounds what a source may have said of a move that its target has not looked
+	// at yet. An honest one has a few requests under way.
+	eventsMax = 64
 	// movesGoneMax bounds the moves that are remembered as gone. Past it a source that asks
 	// after one has no answer, and waits.
 	movesGoneMax = 65_536
@@ -87,10 +88,8 @@ const (
 	// its new node, beside the size of the client's out queue.
 	sealedPackets = 1024
 	keptShows     = 1024
-	// cutoverWait is how long a move's target waits for the source's last word. What it
-	// and a bound Session's owner do behind it gets sealSlack.
+	// cutoverWait is how long a move's target waits for the source's last word.
 	cutoverWait = time.Second
-	sealSlack   = 500 * time.Millisecond
 	// bindingsMax bounds the Actors that one Session may be bound to.
 	bindingsMax = 1024
 
@@ -170,4 +169,13 @@ const (
 	createWaitMax = 100 * time.Millisecond
 	// nudgeEvery is how often one who waits for a creation asks its target to run it.
 	nudgeEvery = 300 * time.Millisecond
+)
+
+// Packages that do not know each other mean the same by these, or this does not compile.
+var (
+	_ [0]struct{} = [relay.HopsMax - wire.MaxHops]struct{}{}
+	_ [0]struct{} = [relay.EntryChunkBytes - chunker.EntryChunkBytes]struct{}{}
+	_ [0]struct{} = [chunker.ChunkMin - wire.MinChunk]struct{}{}
+	_ [0]struct{} = [chunker.ChunkMax - wire.MaxChunk]struct{}{}
+	_ [0]struct{} = [chunker.Zstd - wire.MaxCompression]struct{}{}
 )

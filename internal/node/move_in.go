@@ -69,6 +69,9 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 		if !n.tasks.Go(i.run) {
 			return nil, nil, errStopping
 		}
+		if n.stopping.Load() { // looked at after it is in the table, which a shutdown looks through
+			i.tell(relay.TargetEvent{Is: relay.TargetStopping})
+		}
 	}
 	if replaced != nil {
 		replaced.tell(relay.TargetEvent{Is: relay.TargetAborted})
@@ -127,6 +130,13 @@ func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
 		i.asked, i.request, i.codec, i.op, i.spotID, i.member = waiting{l, corr}, request, codec, op, ask.SpotID, true
 		i.mu.Unlock()
 		i.tell(relay.TargetEvent{Is: relay.TargetAsked, Ask: ask, Deadline: deadline, MayAct: true})
+		select {
+		case <-i.over: // while this was on its way
+			if to := i.waiting(&i.asked); to.link != nil {
+				to.link.sendError(to.corr, errMoveGone)
+			}
+		default:
+		}
 	})
 }
 
@@ -292,8 +302,8 @@ func (i *moveIn) acknowledge(l *linkConn) {
 	if i.payload != nil {
 		p.Chunks = i.payload.Received()
 	}
+	l.sendControl(&p) // under mu, so that it is before the answer to a restore that has failed
 	i.mu.Unlock()
-	l.sendControl(&p)
 }
 
 // freePayload drops what was assembled. Under mu.
@@ -361,7 +371,12 @@ func (i *moveIn) cutover(l *linkConn, c *wire.Cutover) {
 // tell brings an event to the task. Of relayed messages one is enough.
 func (i *moveIn) tell(e relay.TargetEvent) {
 	i.mu.Lock()
-	if n := len(i.events); n == 0 || e.Is != relay.TargetRelayed || i.events[n-1].Is != relay.TargetRelayed {
+	last := len(i.events) - 1
+	switch {
+	case i.ended:
+	case last >= 0 && e.Is == relay.TargetRelayed && i.events[last].Is == e.Is: // one is enough
+	case last >= eventsMax: // of a source that asks the same all the time
+	default:
 		i.events = append(i.events, e)
 	}
 	i.mu.Unlock()

@@ -13,12 +13,16 @@ import (
 
 // progress takes what the target says of the move.
 func (o *moveOut) progress(l *linkConn, p *wire.MoveProgress) {
-	if p.State == wire.ProgressAssembling {
+	switch p.State {
+	case wire.ProgressAssembling:
 		o.received(l, p.Chunks)
 		return
-	}
-	switch p.State {
+	case wire.ProgressReady: // that is the answer to the Restore
 	case wire.ProgressCommitted:
+		if o.stranded.Load() {
+			o.found()
+			return
+		}
 		o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
 	case wire.ProgressGone:
 		o.tell(relay.SourceEvent{Is: relay.SourceGivenUp})
@@ -41,12 +45,16 @@ func (o *moveOut) actorLeft(a *wire.ActorLeft) {
 	}
 	o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
 	failpoint.Hit("R13.S.before")
+	o.leftSpot(refFromWire(&a.Ref))
+	failpoint.Hit("R13.S.after")
+}
+
+func (o *moveOut) leftSpot(ref ActorRef) {
 	spot := o.from
 	if spot == nil {
 		spot = o.node.entry
 	}
-	o.node.leftSpot(spot, refFromWire(&a.Ref))
-	failpoint.Hit("R13.S.after")
+	o.node.leftSpot(spot, ref)
 }
 
 // linked is told of a new link to the target.
@@ -82,6 +90,7 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 			o.strand(e.Failure)
 		}
 		return JoinOutcome{}, true
+	case relay.SourceRejected, relay.SourceFailed: // it stays
 	}
 	if e.Prepared {
 		if l := n.linkOf(o.to); l != nil { // else its preparation ends by itself
@@ -129,12 +138,13 @@ func (o *moveOut) moved(row *store.Authority) {
 		ref.RID, ref.Lifecycle, ref.OwnerGen = o.to.rid, o.to.lifecycle, ref.OwnerGen+1
 	}
 	version := max(uint64(row.Version), o.cell.version.Load()+1)
-	v, l := o.sealed(), n.linkOf(o.to)
+	v := o.sealed()
 	o.cell.tenure.Store(leaving)
-	_ = o.inTurn(func(t *turn) *Error {
-		v.left(t.claim, l, ref, version)
+	_ = o.cell.inStep(func(t *turn) *Error {
+		v.left(t.claim, n.linkOf(o.to), ref, version)
 		return nil
 	}) // refused only if the node ends
+	o.now.Store(&ref)
 	n.routes.drop(ref.ID)
 	n.counters.movedOut.Add(1)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
@@ -156,16 +166,27 @@ func (o *moveOut) strand(f *relay.Failure) {
 		Msg("an actor is at no node, as its move did not end in time; destroy it with its exact ref")
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
-	_ = o.inTurn(func(t *turn) *Error {
+	_ = o.cell.inStep(func(t *turn) *Error {
 		v.strand(t.claim)
 		return nil
 	}) // refused only if the node ends
+	o.stranded.Store(true)
+}
+
+// found ends a stranding whose commit came after all: the Actor is the target's.
+func (o *moveOut) found() {
+	o.cell.stuck.Store(nil)
 	o.node.moves.out.Delete(o.id.key())
+	o.node.leaveTable(o.cell)
+	o.node.routes.drop(o.cell.ref.ID)
 }
 
 // forget ends the follow.
 func (o *moveOut) forget() {
 	n := o.node
+	if now := o.now.Load(); now != nil && !o.left.Swap(true) { // the target's word did not come
+		o.leftSpot(*now)
+	}
 	n.moves.out.Delete(o.id.key())
 	n.leaveTable(o.cell)
 	if l := n.linkOf(o.to); l != nil { // nothing more is relayed

@@ -31,25 +31,27 @@ type moveOut struct {
 	stop    context.CancelFunc
 
 	// Of the task.
-	told      bool // the Source knows that
-	binding   binding
-	taken     captured
-	payload   *stream
-	row       store.Authority // as the reservation left it
-	permitted bool
-	locked    bool // the row is taken
-	linkLost  bool
-
+	told       bool // the Source knows that the node stops
+	binding    binding
+	taken      captured
+	payload    *stream
+	row        store.Authority // as the reservation left it
+	permitted  bool
+	locked     bool // the row is taken
+	linkLost   bool // a link that comes is news to the Source
 	targetGone bool // the Source knows that the target's process is over
 
-	until atomic.Int64 // clock.Mono; when the follow is over
-	left  atomic.Bool  // the Spot here was told that the Actor has left
+	until    atomic.Int64             // clock.Mono; when the follow is over
+	stranded atomic.Bool              // it ended without a word of the Actor
+	left     atomic.Bool              // the Spot here was told that the Actor has left
+	now      atomic.Pointer[ActorRef] // where it is, once that is known
 
 	mu      sync.Mutex
 	events  []relay.SourceEvent // that nobody has looked at yet
 	arrived chan struct{}       // has room for one: there are some
 	sending *linkConn           // by which the payload goes; nil: it does not
 	sent    *stream             // the payload, with sending
+	over    bool                // nobody takes events any more
 	begins  bool                // the target has yet to say where it begins
 }
 
@@ -67,6 +69,10 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	o := &moveOut{
 		node: n, join: j, cell: j.cell, to: to.to, spot: to.spot, member: to.member, from: j.cell.spot.Load(),
 		arrived: make(chan struct{}, 1), id: moveID{attempt: 1},
+	}
+	if n.linkOf(o.to) == nil { // its deadline is not waited for
+		j.decide(joinFailed(errNoLink(opJoin, j.cell.ref.ID, to.to.rid)))
+		return
 	}
 	o.stopped, o.stop = context.WithCancel(n.life)
 	defer o.stop()
@@ -116,6 +122,9 @@ func (o *moveOut) run() relay.SourceEnded {
 		happened := relay.SourceEvent{Is: relay.SourceTick}
 		switch {
 		case due && next.Do == relay.SourceEnd:
+			o.mu.Lock()
+			o.over, o.events = true, nil
+			o.mu.Unlock()
 			return next.End
 		case due:
 			happened = o.perform(&next, until)
@@ -131,7 +140,10 @@ func (o *moveOut) run() relay.SourceEnded {
 // tell brings an event to the task.
 func (o *moveOut) tell(e relay.SourceEvent) {
 	o.mu.Lock()
-	o.events = append(o.events, e)
+	last := len(o.events) - 1
+	if !o.over && (last < 0 || o.events[last].Is != e.Is) { // of what is said again once is enough
+		o.events = append(o.events, e)
+	}
 	o.mu.Unlock()
 	select {
 	case o.arrived <- struct{}{}:
@@ -329,28 +341,10 @@ func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
 	return e
 }
 
-// inTurn runs f in a step of the Actor, whose messages wait meanwhile.
-func (o *moveOut) inTurn(f func(t *turn) *Error) *Error {
-	done := make(chan *Error, 1)
-	o.cell.step(func(t *turn) {
-		if t.refused != nil {
-			done <- t.refused
-			return
-		}
-		done <- f(t)
-	})
-	select {
-	case err := <-done:
-		return err
-	case <-o.node.life.Done():
-		return errStopping
-	}
-}
-
 func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 	e := relay.SourceEvent{Is: relay.SourceSessionSealed}
 	failpoint.Hit("R03.before")
-	err := o.inTurn(func(*turn) *Error {
+	err := o.cell.inStep(func(*turn) *Error {
 		o.binding = o.cell.binding
 		return nil
 	})
@@ -369,11 +363,11 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 // relay crosses the boundary: what was captured is not needed here any more.
 func (o *moveOut) relay() {
 	failpoint.Hit("R08.S.after")
-	v, l := o.mover.Load(), o.node.linkOf(o.to)
+	v := o.mover.Load()
 	o.cell.tenure.Store(leaving)
 	o.cell.step(func(t *turn) {
 		if t.refused == nil {
-			v.relay(t.claim, l)
+			v.relay(t.claim, o.node.linkOf(o.to))
 		}
 	})
 	o.stopSending()
@@ -432,7 +426,7 @@ func (o *moveOut) sealed() *mover {
 // capture seals the Actor's gate and takes what goes along.
 func (o *moveOut) capture() *Error {
 	v := o.sealed()
-	return o.inTurn(func(*turn) (err *Error) {
+	return o.cell.inStep(func(*turn) (err *Error) {
 		failpoint.Hit("R03.after")
 		failpoint.Hit("R04.before")
 		o.taken, err = v.capture(&o.binding)

@@ -28,7 +28,7 @@ type moveIn struct {
 	cell     *objectCell
 	typed    bool // cell is of the Actor's type; before, its type is not known
 	spot     *objectCell
-	entered  bool // the spot's roster counts the Actor
+	visitor  *visitor // the Actor in the roster of spot, until it is a member
 	binding  binding
 	admitted relay.Reply
 	locked   bool // the row is taken
@@ -42,6 +42,7 @@ type moveIn struct {
 	commits  bool // a commit was sent whose outcome is not known
 	progress relay.Progress
 	events   []relay.TargetEvent // that nobody has looked at yet
+	ended    bool                // nobody takes events any more
 	arrived  chan struct{}       // has room for one: there are some
 	asked    waiting             // for admission
 	request  []byte              // of that
@@ -83,6 +84,9 @@ func (i *moveIn) run() {
 		var happened relay.TargetEvent
 		switch {
 		case due && next.Do == relay.TargetEnd:
+			i.mu.Lock()
+			i.ended, i.events = true, nil
+			i.mu.Unlock()
 			i.end(&next)
 			return
 		case due:
@@ -187,8 +191,9 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
+		} else {
+			i.tellLeft()
 		}
-		i.tellLeft()
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
@@ -274,19 +279,10 @@ func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 
 // inTurn runs f in a step of the Actor.
 func (i *moveIn) inTurn(f func(t *turn)) *Error {
-	done := make(chan *Error, 1)
-	i.cell.step(func(t *turn) {
-		if t.refused == nil {
-			f(t)
-		}
-		done <- t.refused
+	return i.cell.inStep(func(t *turn) *Error {
+		f(t)
+		return nil
 	})
-	select {
-	case err := <-done:
-		return err
-	case <-i.node.life.Done():
-		return errStopping
-	}
 }
 
 // askSpot has the Spot decide. It is entered first, so that it is not closed meanwhile.
@@ -303,16 +299,17 @@ func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 	case spot == nil || spot.gone.Load():
 		decided.Failure = &relay.Failure{Kind: errkind.NotFound, Text: "the spot is not at node " + n.cfg.RID}
 		return decided
-	case !spot.members.enter():
+	}
+	if i.visitor = spot.members.ask(); i.visitor == nil {
 		decided.Failure = failureOfMove(errClosing)
 		return decided
 	}
-	i.spot, i.entered = spot, true
+	i.spot = spot
 	failpoint.Hit("R01.T.before")
 	ctx, cancel := untilTime(n.life, e.Deadline)
 	defer cancel()
 	actor := refOf(&e.Row)
-	a, err := n.askSpot(ctx, spot, JoinAsk{Actor: actor, Type: e.Row.Type, Codec: codec, Request: request})
+	a, err := n.askSpot(ctx, spot, i.visitor, JoinAsk{Actor: actor, Type: e.Row.Type, Codec: codec, Request: request})
 	switch {
 	case err != nil:
 		decided.Failure = failureOfMove(err)
@@ -347,9 +344,9 @@ func (i *moveIn) answerAsk(e *relay.TargetEffect) {
 }
 
 func (i *moveIn) leaveSpot() {
-	if i.entered {
-		i.entered = false
-		i.spot.members.leave()
+	if i.visitor != nil {
+		i.visitor.leave()
+		i.visitor = nil
 	}
 }
 
@@ -405,7 +402,7 @@ func (i *moveIn) merge() {
 			t.claim.Join(g)
 			cell.group.Store(g)
 			cell.spot.Store(i.spot)
-			i.entered = false // the Actor is a member
+			i.visitor = nil // the Actor is a member
 		}
 		if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
 			cell.bind(binding{})
@@ -479,14 +476,17 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	default:
 		i.drop(e.Failure)
 	}
+	if e.Outcome != relay.TargetDropped {
+		i.tellLeft() // also if its new Spot could not be told
+	}
 	i.mu.Lock()
 	i.freePayload()
 	i.broken = context.Canceled // what still comes is not looked at
 	i.mu.Unlock()
 	i.leaveRow()
-	i.until.Store(int64(clock.Now().Add(relayedFor)))
+	i.until.Store(int64(n.relayedUntil()))
 	if e.Outcome == relay.TargetDropped {
-		n.moves.gone.Store(i.id.key(), clock.Now().Add(relayedFor))
+		n.moves.gone.Store(i.id.key(), n.relayedUntil())
 		n.moves.in.Delete(i.id.key())
 	}
 	n.moves.preparing.Update(i.cell.ref.ID, func(now *moveIn, present bool) (*moveIn, bool) {

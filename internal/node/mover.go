@@ -19,7 +19,7 @@ var (
 	errMoved    = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node", stale: true}
 	// errHanded is not stale: what was relayed and not acknowledged may have been executed.
 	errHanded   = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node, of which it is not known whether the message came there"}
-	errStranded = &Error{Kind: errkind.Unavailable, Text: "the object's move did not end in time, and it is at no node; see the node's stuck objects"}
+	errStranded = &Error{Kind: errkind.Unavailable, Text: "the object's move did not end in time, and it is at no node; see the node's stuck objects", stale: true}
 	errTooFar   = &Error{Kind: errkind.Unavailable, Text: "the message was carried after the object too often"}
 )
 
@@ -165,6 +165,10 @@ type handBack struct{ from *mover }
 // Begin implements mailbox.Consumer.
 func (b *handBack) Begin(claim *mailbox.Claim[message]) {
 	v := b.from
+	if v.cell.gone.Load() { // it was ended while this was on its way
+		(&ending{cell: v.cell, err: errGone}).Begin(claim)
+		return
+	}
 	v.cell.become(claim, v.back)
 	unread(claim, v.held)
 	unread(claim, v.saved)
@@ -181,10 +185,9 @@ func (v *mover) unread(claim *mailbox.Claim[message]) {
 	unread(claim, v.held)
 	unread(claim, v.saved)
 	v.held, v.saved = nil, nil
-	v.out.Acked(v.last, func(h handed) {
+	v.out.Acked(v.last, func(h handed) { // each has a turn, which gives its share of the budgets back
 		h.record.Free()
-		h.sender.refuse(v.cell.node, errGone)
-		h.sender.giveBack()
+		claim.Unread(&message{sender: h.sender, packet: noPacket, deadline: clock.Never}, h.kept)
 	})
 }
 
@@ -240,7 +243,7 @@ func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox
 	record := buf.Get(r.Size())
 	r.AppendTo(record.Bytes()[:0])
 	from := m.sender
-	m.sender = sender{} // its credit and its answer stay with what is handed on
+	m.paid = 0 // its credit and its answer stay with what is handed on
 	m.done()
 	seq := v.out.Add(handed{record, from, kept}, record.Bytes()[wire.RelayHead:])
 	invariant.Check(seq == v.last, "relayed message %d has the number %d", v.last, seq)

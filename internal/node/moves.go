@@ -29,19 +29,37 @@ func newMoves() moves {
 func (n *Node) moveTiming() relay.Timing {
 	return relay.Timing{
 		Wait: createWaitMin, WaitMax: createWaitMax, Settle: settleWaitMax, CutoverWait: n.cfg.RelocationCutoverWaitTimeout,
-		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: n.cfg.MoveValidity, Prepared: preparedMin,
+		SealTimeout: n.cfg.SessionRelocationSealTimeout, Validity: n.cfg.MoveValidity, Prepared: preparedMin, Insist: insistMin,
 	}
+}
+
+// relayedUntil returns for how long a target knows a move that came: its source may not have
+// learnt of the commit before the validity's end, and relays for its follow time then. All
+// nodes have the same one.
+func (n *Node) relayedUntil() clock.Mono {
+	return clock.Now().Add(n.cfg.MoveValidity + 2*n.cfg.MessageFollowDuration + followSlack)
 }
 
 // gives reports whether the move is noted as one that never becomes this node's, or could
 // be.
-func (m *moves) gives(relocation *[16]byte) bool {
+func (m *moves) gives(relocation *[16]byte, until clock.Mono) bool {
 	if m.gone.Len() >= movesGoneMax {
 		_, there := m.gone.LoadBytes(relocation[:])
 		return there
 	}
-	m.gone.Store(string(relocation[:]), clock.Now().Add(relayedFor))
+	m.gone.Store(string(relocation[:]), until)
 	return true
+}
+
+// inStep runs f in a step of an Actor that moves, whose messages wait meanwhile, and waits
+// for its end.
+func (c *objectCell) inStep(f func(*turn) *Error) *Error {
+	life := c.node.life
+	err := c.await(life, c.step, opMove, f)
+	if err != nil && life.Err() != nil {
+		return errStopping
+	}
+	return err
 }
 
 func (id *moveID) key() string { return string(id.relocation[:]) }
@@ -155,7 +173,7 @@ func (l *linkConn) moveAsk(a *wire.MoveAsk) {
 		i.answer(l)
 		return
 	}
-	if l.node.moves.gives(&a.Relocation) { // else it asks again
+	if l.node.moves.gives(&a.Relocation, l.node.relayedUntil()) { // else it asks again
 		l.sendControl(&wire.MoveProgress{Relocation: a.Relocation, Attempt: a.Attempt, State: wire.ProgressGone})
 	}
 }
@@ -168,7 +186,7 @@ func (l *linkConn) relayed(r *wire.Relay, body []byte, owner *buf.Buf, paid uint
 		return
 	}
 	l.consumed(int(paid)) // the peer has the original
-	if l.node.moves.gives(&r.Relocation) {
+	if l.node.moves.gives(&r.Relocation, l.node.relayedUntil()) {
 		l.sendControl(&wire.MoveProgress{Relocation: r.Relocation, Attempt: r.Attempt, State: wire.ProgressGone})
 	}
 }

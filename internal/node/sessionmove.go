@@ -109,7 +109,7 @@ func (n *Node) endSeal(b binding, m wire.SessionRelocationRoute) {
 	}
 	m.Session, m.BindingGen = b.key.session, b.key.gen
 	if l := b.key.link; l != nil {
-		m.Owner = wire.Process{RID: []byte(l.peer.RID), Lifecycle: l.peer.Lifecycle}
+		m.Owner = l.process().wire()
 		l.sendControl(&m)
 		return
 	}

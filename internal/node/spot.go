@@ -102,7 +102,10 @@ func (a *objectCell) enter(claim *mailbox.Claim[message], spot *objectCell) (lef
 // roster counts the Actors in a User Spot, and those who have been let in and are on their
 // way. The close of a Spot and the entry of a member exclude each other. The zero value is
 // that of an open Spot without members. Safe for concurrent use.
-type roster struct{ count atomic.Int32 } // < 0: the Spot is being closed
+type roster struct {
+	count  atomic.Int32 // < 0: the Spot is being closed
+	asking atomic.Int32 // of these, those about whom the Spot has not decided
+}
 
 // enter counts a member, unless the Spot is being closed.
 func (r *roster) enter() bool {
@@ -118,6 +121,63 @@ func (r *roster) enter() bool {
 }
 
 func (r *roster) leave() { r.count.Add(-1) }
+
+// Members returns how many Actors are in the User Spot whose turn it is, or on their way.
+func (c *Call) Members() int {
+	mustBeInTurn(c.cell != nil)
+	r := &c.cell.members
+	asking := r.asking.Load() // first: who asks meanwhile is counted rather than forgotten
+	return max(int(r.count.Load()-asking), 0)
+}
+
+// visitor is an Actor that asks a Spot to be let in. It counts in the roster from then on,
+// until leave or, as a member, until it leaves the Spot.
+type visitor struct {
+	roster *roster
+	state  atomic.Int32
+}
+
+const (
+	visitorAsks int32 = iota
+	visitorIn
+	visitorLeft
+)
+
+// ask returns nil if the Spot is being closed.
+func (r *roster) ask() *visitor {
+	if !r.enter() {
+		return nil
+	}
+	r.asking.Add(1)
+	return &visitor{roster: r}
+}
+
+// letIn and turnDown are for the Spot's turn: from letIn on the visitor is one of its
+// members to come. It is false if nobody waits for the decision any more.
+func (v *visitor) letIn() bool {
+	if !v.state.CompareAndSwap(visitorAsks, visitorIn) {
+		return false
+	}
+	v.roster.asking.Add(-1)
+	return true
+}
+
+func (v *visitor) turnDown() {
+	if v.state.CompareAndSwap(visitorIn, visitorAsks) {
+		v.roster.asking.Add(1)
+	}
+}
+
+// leave is for one that becomes no member.
+func (v *visitor) leave() {
+	switch v.state.Swap(visitorLeft) {
+	case visitorAsks:
+		v.roster.asking.Add(-1)
+		v.roster.leave()
+	case visitorIn:
+		v.roster.leave()
+	}
+}
 
 // none reports whether there is no member.
 func (r *roster) none() bool { return r.count.Load() <= 0 }

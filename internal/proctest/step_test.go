@@ -68,18 +68,10 @@ func hurt(t *testing.T, opts Options, rid, step, action string) (*Cluster, conte
 	if err := c.nodes[rid].arm(fmt.Sprintf("%s@3=%s", step, action)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.nodes[rid].heard("failpoint", patience); err != nil || got != step {
+	if got, err := c.nodes[rid].heard("failpoint"); err != nil || got != step {
 		t.Fatalf("%s: %v", got, err)
 	}
 	return c, ctx
-}
-
-// other is the other server.
-func other(rid string) string {
-	if rid == "a" {
-		return "b"
-	}
-	return "a"
 }
 
 // again starts a node of a process that has ended.

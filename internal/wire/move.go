@@ -71,7 +71,7 @@ type MoveProgress struct {
 	Relocation [16]byte // not zero
 	Attempt    uint32   // ≥ 1
 	State      ProgressState
-	Chunks     uint32 // received, without a gap, from the first on
+	Chunks     uint32 // of Assembling: received, without a gap, from the first on
 	Seq        uint64 // of the last relayed record received; all before it came too
 	OwnerGen   uint64 // AuthorityOwnerGeneration at the target, ≥ 1, if Committed; else 0
 }

@@ -66,9 +66,6 @@ func (op Op) Sender() uint64 { return binary.BigEndian.Uint64(op[:8]) }
 // Seq is the sender's number of the message.
 func (op Op) Seq() uint64 { return binary.BigEndian.Uint64(op[8:]) }
 
-// objectMax is how much of an object's id a record has.
-const objectMax = 16
-
 // Record is one thing that happened.
 type Record struct {
 	At       time.Duration // by the clock that Now reads
