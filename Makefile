@@ -9,8 +9,8 @@ PKG ?= ./...
 ARGS ?=
 # 1 = with the race detector.
 RACE ?=
-# Build tags of tests: checks that release builds leave out.
-TAGS ?= invariants
+# Build tags of tests: checks, and places to fail at, that release builds leave out.
+TAGS ?= invariants,failpoints
 # Of sim: how many seeds, from which on, or one.
 SEEDS ?= 600
 FROM ?= 1000
@@ -80,6 +80,10 @@ sim: ## simulate histories of the protocol; SEEDS=, FROM=, SEED=0x… for one (M
 sim-faults: ## simulate a move with each fault before each step, and PAIRS=1 of them around its commit; EVERY=n plays one in n
 	go test -count=1 -v -timeout=180m -run='^Test(EachFault.*$(if $(filter 1,$(PAIRS)),|TwoFaults.*))$$' ./internal/sim \
 		-args -every=$(EVERY) $(if $(filter 1,$(PAIRS)),-pairs)
+
+.PHONY: proctest
+proctest: ## hurt processes, the Store and links at every step of a move; ARGS='-run …'
+	ZLNODE_PROCTEST=all $(TEST) -v -timeout=90m $(ARGS) -- ./internal/proctest
 
 .PHONY: sim-mutants
 sim-mutants: ## show that the simulator finds defects; SEEDS= for each

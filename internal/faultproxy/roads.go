@@ -241,14 +241,6 @@ func (r *Roads) At(do Action, from, to string, cmd wire.Command, nth int) *Stop 
 	return s
 }
 
-// Cut ends the link between two nodes; there is no other until Open.
-func (r *Roads) Cut(a, b string) {
-	r.mu.Lock()
-	r.away[pairOf(a, b)] = true
-	r.mu.Unlock()
-	r.closeAll(pairOf(a, b))
-}
-
 func (r *Roads) closeAll(between pair) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,15 +256,6 @@ func (r *Roads) Open(a, b string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.away, pairOf(a, b))
-}
-
-// Stall lets nothing pass any more between two nodes until GoOn, and closes nothing.
-func (r *Roads) Stall(a, b string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.still[pairOf(a, b)] == nil {
-		r.still[pairOf(a, b)] = make(chan struct{})
-	}
 }
 
 // GoOn ends a stall.

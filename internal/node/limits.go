@@ -41,8 +41,8 @@ const (
 	followTime = 30 * time.Second
 	// followSlack is how much longer than routes it is at least: messages are on their way.
 	followSlack = 5 * time.Second
-	// moveValidity is how long a target may go on with the commit after it said that it is
-	// ready, and preparedMin how long it keeps a preparation at least.
+	// moveValidity is MoveValidity if nothing is configured, preparedMin how long a target
+	// keeps a preparation at least.
 	moveValidity = 60 * time.Second
 	preparedMin  = 5 * time.Second
 	// eventsMax bounds what a source may have said of a move that its target has not looked

@@ -24,6 +24,10 @@ const childVariable = "ZLNODE_PROCTEST_CHILD"
 // recordsMax is the room of a witness file, of which only what is used takes space.
 const recordsMax = 1 << 20
 
+// validity is how long a source waits for a target that has died; it is short, so that tests
+// are.
+const validity = 8 * time.Second
+
 // order is the first line of a child's standard input. Each further one is a command: see
 // serve. Its end has the child stop.
 type order struct {
@@ -75,7 +79,9 @@ func runChild() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	o.Config.Logger = zerolog.New(os.Stderr).With().Timestamp().Str("rid", o.Config.RID).Logger().Level(zerolog.WarnLevel)
-	started, err := hook.Start(ctx, o.Config, newApp(w), func(c *node.Config) { c.Observe = observe(w) })
+	started, err := hook.Start(ctx, o.Config, newApp(w), func(c *node.Config) {
+		c.Observe, c.MoveValidity = observe(w), validity
+	})
 	if err != nil {
 		return err
 	}

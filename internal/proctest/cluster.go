@@ -52,6 +52,7 @@ type Cluster struct {
 	view      store.Store
 	load      *load
 	gate      atomic.Pointer[string] // the address of the Sessions' port
+	seen      map[witness.Kind]int   // how many of each were witnessed, once it has stopped
 }
 
 var meshKey = []byte("a mesh key for process tests")
@@ -147,7 +148,7 @@ func (c *Cluster) config(rid string) zlnode.Config {
 	cfg := zlnode.Config{
 		RID: rid, Role: zlnode.RoleClient, Listen: "127.0.0.1:0", MeshKey: meshKey, StoreURL: c.url, Namespace: c.namespace,
 		RequestTimeout: c.opts.Timeout, CreateTimeout: c.opts.Timeout, RelocationChunkBytes: 1 << 10, MessageFollowDuration: 20 * time.Second,
-		RouteCacheMaxAge: 2 * time.Second,
+		RouteCacheMaxAge: 2 * time.Second, SessionRelocationSealTimeout: c.opts.Timeout,
 	}
 	if ttl := c.opts.Lease; ttl != 0 {
 		cfg.LeaseTTL, cfg.LeaseMargin, cfg.LeaseRenew, cfg.LeaseTimeout = ttl, ttl/4, ttl/8, ttl/4
@@ -350,6 +351,12 @@ func (c *Cluster) Stop(rules witness.Rules) (wrong []string) {
 	note(err)
 	note(c.load.w.Close())
 	logs = append(logs, witness.Log{Process: senderRID, Records: mine})
+	c.seen = map[witness.Kind]int{}
+	for _, l := range logs {
+		for _, r := range l.Records {
+			c.seen[r.Kind]++
+		}
+	}
 	for _, v := range witness.Check(logs, rules) {
 		wrong = append(wrong, v.String())
 	}

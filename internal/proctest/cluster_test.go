@@ -28,7 +28,8 @@ func cluster(t *testing.T, opts Options) (*Cluster, context.Context) {
 	return c, ctx
 }
 
-// check is the end of each test: heal, audit, look at what was witnessed.
+// check is the end of each test: heal, audit, look at what was witnessed. It returns what was
+// freed by hand.
 func check(t *testing.T, ctx context.Context, c *Cluster, rules witness.Rules) (lost []string) {
 	t.Helper()
 	c.Quiet()
@@ -39,6 +40,7 @@ func check(t *testing.T, ctx context.Context, c *Cluster, rules witness.Rules) (
 	if err := c.Audit(ctx); err != nil {
 		t.Error(err)
 	}
+	rules.Freed = lost
 	for _, wrong := range c.Stop(rules) {
 		t.Error(wrong)
 	}
@@ -47,7 +49,7 @@ func check(t *testing.T, ctx context.Context, c *Cluster, rules witness.Rules) (
 }
 
 func TestWithoutAFaultNothingFails(t *testing.T) {
-	c, ctx := cluster(t, Options{})
+	c, ctx := cluster(t, Options{Timeout: 30 * time.Second})
 	if err := c.Populate(ctx, 4); err != nil {
 		t.Fatal(err)
 	}
@@ -58,4 +60,10 @@ func TestWithoutAFaultNothingFails(t *testing.T) {
 	if lost := check(t, ctx, c, witness.Rules{Faultless: true}); len(lost) > 0 {
 		t.Errorf("lost %v", lost)
 	}
+	for kind := witness.TurnBegan; kind <= witness.JoinCompleted; kind++ {
+		if n := c.seen[kind]; n == 0 && kind != witness.Refused {
+			t.Errorf("nobody has witnessed %v, so nothing was checked of it", kind)
+		}
+	}
+	t.Log(c.seen)
 }

@@ -43,9 +43,9 @@ func TestALinkIsLostAtARecord(t *testing.T) {
 		inSelected bool
 	}{
 		{"admission", "a", "b", wire.CmdJoinAdmit, false},
-		{"an answer", "b", "a", wire.CmdReply, true},
+		{"an answer", "b", "a", wire.CmdReply, false},
 		{"manifest", "a", "b", wire.CmdRestore, false},
-		{"chunk", "a", "b", wire.CmdStateChunk, true},
+		{"chunk", "a", "b", wire.CmdStateChunk, false},
 		{"progress", "b", "a", wire.CmdMoveProgress, false},
 		{"relay", "a", "b", wire.CmdRelay, true},
 		{"cutover", "a", "b", wire.CmdCutover, false},
@@ -55,7 +55,7 @@ func TestALinkIsLostAtARecord(t *testing.T) {
 		{"session's seal", "a", gatewayRID, wire.CmdSessionSeal, false},
 		{"session sealed", gatewayRID, "a", wire.CmdSessionSealed, false},
 		{"source drained", "a", gatewayRID, wire.CmdSourceDrained, false},
-		{"session's route", "a", gatewayRID, wire.CmdSessionRelocationRoute, true},
+		{"session's route", "a", gatewayRID, wire.CmdSessionRelocationRoute, false},
 		{"packet", gatewayRID, "a", wire.CmdSessionPacket, false},
 		{"follow notice", "a", senderRID, wire.CmdFollowNotice, false},
 	} {

@@ -89,8 +89,8 @@ func (p *process) watch(out io.Reader) {
 var errNotSaid = errors.New("it did not say so")
 
 // heard waits for a line that begins with the word, takes it and returns the rest.
-func (p *process) heard(word string, within time.Duration) (string, error) {
-	late := time.NewTimer(within)
+func (p *process) heard(word string) (string, error) {
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
 		p.mu.Lock()
@@ -113,7 +113,7 @@ func (p *process) heard(word string, within time.Duration) (string, error) {
 			}
 			return "", fmt.Errorf("%s, %q: %w, and ended with %w\n%s", p.name, word, errNotSaid, p.err, p.log.String())
 		case <-late.C:
-			return "", fmt.Errorf("%s, %q: %w within %v", p.name, word, errNotSaid, within)
+			return "", fmt.Errorf("%s, %q: %w within %v", p.name, word, errNotSaid, patience)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (p *process) begin(o *order) error {
 	if err := p.tell(string(b)); err != nil {
 		return err
 	}
-	line, err := p.heard("ready", patience)
+	line, err := p.heard("ready")
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (p *process) arm(spec string) error {
 	if err := p.tell("arm " + spec); err != nil {
 		return err
 	}
-	_, err := p.heard("armed", patience)
+	_, err := p.heard("armed")
 	return err
 }
 
@@ -157,7 +157,7 @@ func (p *process) stuck() (ids []string, err error) {
 	if err := p.tell("stuck"); err != nil {
 		return nil, err
 	}
-	line, err := p.heard("stuck", patience)
+	line, err := p.heard("stuck")
 	if err == nil {
 		err = json.Unmarshal([]byte(line), &ids)
 	}

@@ -21,6 +21,9 @@ type Rules struct {
 	Lossy bool
 	// Faultless: nothing may fail.
 	Faultless bool
+	// Freed has the objects that were at no node in the end, and were freed by hand: what they
+	// had is lost, and their last Join has no end.
+	Freed []string
 }
 
 // Violation is a promise that was broken.
@@ -62,8 +65,8 @@ type history struct {
 	logs   []Log
 	rules  Rules
 	events []event
-	// touched has the objects of which a process that died has a record: what is lost of them
-	// may be lost with it.
+	// touched has the objects of which a process that died has a record, and those that were
+	// freed: what is lost of them may be lost with it.
 	touched map[string]bool
 	found   []Violation
 }
@@ -71,6 +74,9 @@ type history struct {
 // Check merges the logs and returns what is broken, no more than some hundred.
 func Check(logs []Log, rules Rules) []Violation {
 	h := &history{logs: logs, rules: rules, touched: map[string]bool{}}
+	for _, id := range rules.Freed {
+		h.touched[id] = true
+	}
 	for p, l := range logs {
 		for _, r := range l.Records {
 			h.events = append(h.events, event{r, p})

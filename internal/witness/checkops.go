@@ -1,5 +1,10 @@
 package witness
 
+import (
+	"fmt"
+	"strings"
+)
+
 // fate is what became of a message.
 type fate struct {
 	asked, ended           []*event
@@ -51,12 +56,33 @@ func (h *history) messages() {
 	}
 }
 
+// story is what became of a message and, around it, of its object.
+func (h *history) story(object string, op Op) string {
+	var lines []string
+	var first, last int // of the message
+	for i := range h.events {
+		e := &h.events[i]
+		switch own := e.message() && e.Op == op; {
+		case own:
+			if last = len(lines); first == 0 {
+				first = last
+			}
+		case e.Kind == 0, e.Object != object, e.Kind <= Refused, e.Kind >= Executed && e.Kind <= Ended:
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("\n    %v %s %v flags %d owner generation %d %x", e.At, h.logs[e.process].Process, e.Kind, e.Flags, e.OwnerGen, e.Op))
+	}
+	return strings.Join(lines[max(first-storyLines, 0):min(last+storyLines, len(lines))], "")
+}
+
+const storyLines = 30
+
 func (h *history) message(op Op, f *fate) {
 	if len(f.began) > 1 {
-		h.broken("I3", "message %x runs %d times: at %s and %s", op, len(f.began), h.by(f.began[0]), h.by(f.began[1]))
+		h.broken("I3", "message %x runs %d times: at %s and %s%s", op, len(f.began), h.by(f.began[0]), h.by(f.began[1]), h.story(f.began[0].Object, op))
 	}
 	if f.accepted != nil && !f.executed && !f.bad && !f.refused && !h.touched[f.accepted.Object] {
-		h.broken("I3", "message %x for %v was accepted by %s and is lost", op, f.accepted.object(), h.by(f.accepted))
+		h.broken("I3", "message %x for %v was accepted by %s and is lost%s", op, f.accepted.object(), h.by(f.accepted), h.story(f.accepted.Object, op))
 	}
 	if len(f.asked) == 0 {
 		if len(f.ended) > 0 {
