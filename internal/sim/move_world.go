@@ -476,12 +476,15 @@ func (c *client) talk(s *conn) {
 	if w.healed && c.seq > 0 || s.closed || s.h.dead || b == nil || b.lost(s.h) && !(b.way != nil && b.way.moving) {
 		return
 	}
-	c.seq++
 	c.m.book.ops++
 	o := &op{
-		n: c.m.book.ops, id: c.id, asks: w.choose(3) == 0, origin: s.h, writer: fmt.Sprint("client ", s.n), seq: c.seq, conn: s, client: true,
+		n: c.m.book.ops, id: c.id, asks: w.choose(3) == 0, origin: s.h, writer: fmt.Sprint("client ", s.n), conn: s, client: true,
 		timeout: 5 * time.Second,
 	}
-	w.post(0, s.h.process, func() { s.send(o) })
+	w.post(0, s.h.process, func() {
+		c.seq++
+		o.seq = c.seq
+		s.send(o)
+	})
 	w.post([...]time.Duration{700, 150, 40, 2_500}[w.choose(4)]*time.Millisecond, nil, func() { c.talk(s) })
 }
