@@ -163,6 +163,9 @@ var isRemoval = map[string]bool{"delete": true, "delete orphan": true, "free": t
 func (b *book) lostPast() {
 	for _, f := range b.all {
 		f.doubt = true
+		if row, found, _ := b.w.store.Read(background, f.id); found && row.ObjectGen == f.gen {
+			f.gone = false // its removal is lost, too
+		}
 	}
 }
 

@@ -65,6 +65,7 @@ var scriptFaults = []struct {
 	{"T hears nothing of S, half-open", func(w *World) { w.deaf(1, 0, 6*time.Second) }},
 	{"S hears nothing of T for 2 s", func(w *World) { w.deaf(0, 1, 2*time.Second) }},
 	{"S hears nothing of T, half-open", func(w *World) { w.deaf(0, 1, 6*time.Second) }},
+	{"O hears nothing of S for 2 s", func(w *World) { w.deaf(2, 0, 2*time.Second) }},
 	{"O hears nothing of T, half-open", func(w *World) { w.deaf(2, 1, 6*time.Second) }},
 	{"refused", func(w *World) { w.forced = "refused" }},
 	{"lost request", func(w *World) { w.forced = "lost request" }},

@@ -17,6 +17,7 @@ type moves struct {
 	ids, rooms []string
 	clients    []*client
 	book       book
+	missing    map[string]bool
 	marks      []mark // what a failover may go back to
 
 	relocations, joins int
@@ -81,7 +82,7 @@ func (w *World) newMoves(k Kind) *moves {
 		m.rooms = append(m.rooms, fmt.Sprint("room", n))
 		m.wide = append(m.wide, w.choose(2) == 1)
 	}
-	m.book = newBook(m)
+	m.book, m.missing = newBook(m), map[string]bool{}
 	return m
 }
 
@@ -322,6 +323,9 @@ func (m *moves) tend() {
 		row, found, _ := w.store.Read(background, id)
 		switch h := m.somebody(); {
 		case h == nil:
+		case !found && !m.missing[id]: // an id is used again when no failover brings the one before back
+			m.missing[id] = true
+			continue
 		case !found && n < len(m.ids):
 			m.make(h.process, id, store.Actor, false)
 		case !found:
@@ -329,6 +333,7 @@ func (m *moves) tend() {
 		case row.LeaseLeft <= 0, m.isStuck(&row):
 			h.destroy(id, row.ObjectGen, func(gone bool, f *failure) { m.destroyed(h, id, row.ObjectGen, gone, f) })
 		}
+		delete(m.missing, id)
 	}
 }
 
@@ -471,12 +476,15 @@ func (c *client) talk(s *conn) {
 	if w.healed && c.seq > 0 || s.closed || s.h.dead || b == nil || b.lost(s.h) && !(b.way != nil && b.way.moving) {
 		return
 	}
-	c.seq++
 	c.m.book.ops++
 	o := &op{
-		n: c.m.book.ops, id: c.id, asks: w.choose(3) == 0, origin: s.h, writer: fmt.Sprint("client ", s.n), seq: c.seq, conn: s, client: true,
+		n: c.m.book.ops, id: c.id, asks: w.choose(3) == 0, origin: s.h, writer: fmt.Sprint("client ", s.n), conn: s, client: true,
 		timeout: 5 * time.Second,
 	}
-	w.post(0, s.h.process, func() { s.send(o) })
+	w.post(0, s.h.process, func() {
+		c.seq++
+		o.seq = c.seq
+		s.send(o)
+	})
 	w.post([...]time.Duration{700, 150, 40, 2_500}[w.choose(4)]*time.Millisecond, nil, func() { c.talk(s) })
 }
