@@ -85,8 +85,6 @@ type showing struct {
 type joinRecord struct {
 	j        *join
 	life     *life
-	asked    bool // OnActorJoin has run
-	moves    bool
 	changed  bool // the Store has it
 	ended    int
 	how      outcome
@@ -485,7 +483,7 @@ func (b *book) leftSpot(h *host, actor ref, id store.RelocationID) {
 }
 
 // completed is told when a completion callback has run.
-func (b *book) completed(h *host, j *join, o outcome, id store.RelocationID) {
+func (b *book) completed(h *host, j *join, o outcome, _ store.RelocationID) {
 	r := b.joins[j.n-1]
 	r.ended++
 	b.w.note(h.process, "join ends", j.a.ref.id, o.String(), uint64(j.n))

@@ -23,12 +23,11 @@ type leaving struct {
 	mover  *mover
 	from   *room
 
-	busy   bool // an effect is under way
-	over   bool
-	queue  []relay.SourceEvent
-	tick   alarm
-	asking uint64 // the request that is waited for
-	onEnd  func() // ends the wait for what is under way as interrupted
+	busy  bool // an effect is under way
+	over  bool
+	queue []relay.SourceEvent
+	tick  alarm
+	onEnd func() // ends the wait for what is under way as interrupted
 
 	told, gone, linkLost bool // what the Source knows: that the node stops, that the target's process is over
 	permitted, locked    bool
@@ -482,6 +481,7 @@ func (o *leaving) end(e *relay.SourceEnded) {
 		}
 		o.leaveRow()
 		return
+	case relay.SourceRejected, relay.SourceFailed:
 	}
 	if l := h.linkOf(o.to); e.Prepared && l != nil {
 		h.tell(l, func(to *host) { to.moveAbort(l, o.id) })
@@ -491,7 +491,7 @@ func (o *leaving) end(e *relay.SourceEnded) {
 			a.seal(o.mover.handBack)
 		}
 		if e.Sealed {
-			h.endSeal(o.bound, o.id, a.ref, false, nil)
+			h.endSeal(o.bound, o.id, a.ref, false)
 		}
 		o.leaveRow()
 		h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })

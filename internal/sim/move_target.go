@@ -472,7 +472,7 @@ func (i *arriving) merge() {
 			i.answer(l)
 		}
 		if i.bound.stands(h) {
-			h.endSeal(i.bound, i.id, a.ref, true, a)
+			h.endSeal(i.bound, i.id, a.ref, true)
 		}
 		i.done(relay.TargetEvent{Is: relay.TargetMerged})
 	})

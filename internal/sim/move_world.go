@@ -28,7 +28,6 @@ type moves struct {
 	follow                 time.Duration
 	wide, bound            []bool
 	rejects, breaks, drags int // 256ths
-	joinsAtOnce            bool
 }
 
 type mark struct {
