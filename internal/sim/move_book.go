@@ -443,7 +443,7 @@ func (b *book) captured(o *leaving, state []int) {
 	}
 }
 
-func (b *book) ready(i *arriving) {
+func (b *book) ready(*arriving) {
 	b.w.Cover.Mark("relay-ready")
 	if s := b.w.script; s != nil && s.ready == 0 {
 		s.ready = s.steps
