@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
-	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -410,6 +409,7 @@ func (b *book) held(c consumer, each func(item)) {
 	}
 }
 
+<<<<<<< HEAD
 func (b *book) registered(j *join) {
 	b.joins = append(b.joins, &joinRecord{j: j, life: b.of[j.a.ref.gen]})
 	b.w.note(j.h.process, "registers a join of", j.a.ref.id, j.spot, uint64(j.n))
@@ -538,6 +538,8 @@ func (b *book) targetEnds(i *arriving, how relay.TargetOutcome) {
 	}
 }
 
+=======
+>>>>>>> bc328a3ee41950b360fbb985d4516a9f262a7662
 // dropped is told when a process ends an Actor.
 func (b *book) dropped(a *actor) {
 	f := b.of[a.ref.gen]

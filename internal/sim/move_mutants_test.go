@@ -45,10 +45,10 @@ var moveMutants = []mutant{
 	{"what was held is not relayed if the commit came without the boundary", "internal/sim/move_mover.go", []string{
 		"	if v.phase < moverRelaying { // it was", "	if false { // it was",
 	}, []string{"I6", "I3", "I11", "I12"}},
-	{"a restore that is asked for again when the actor is here begins anew", "internal/sim/move_target.go", []string{
+	{"a restore that is asked for again when the actor is here begins anew", "internal/sim/move_prepare.go", []string{
 		"came := h.arrivingFrom(l, fence.Relocation); came != nil", "came := (*arriving)(nil); came != nil",
 	}, []string{"I5", "I3"}},
-	{"an actor whose row was freed while it moved stays in the table", "internal/sim/move_source.go", []string{
+	{"an actor whose row was freed while it moved stays in the table", "internal/sim/move_out.go", []string{
 		"if o.mover == nil || !e.Found || e.Row.ObjectGen != a.ref.gen {", "if o.mover == nil {",
 	}, []string{"I12", "I11"}},
 	{"the route of a Session opens before the owner before has ended", "session/route.go", []string{

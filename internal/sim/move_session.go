@@ -7,7 +7,6 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/session"
-	"github.com/zlnode/zlnode/store"
 )
 
 // bindingKey identifies a binding at the Actor's owner.
@@ -392,6 +391,7 @@ func (s *conn) unlinked(l *link) {
 		s.client.lost()
 	}
 }
+<<<<<<< HEAD
 
 // sealing says which binding an Actor's owner wants sealed, or has drained.
 type sealing struct {
@@ -545,3 +545,5 @@ func (h *host) moveEnded(m sealing, at ref, commit bool, l *link, cell *actor) {
 	}
 	b.way.step(ev, next)
 }
+=======
+>>>>>>> bc328a3ee41950b360fbb985d4516a9f262a7662

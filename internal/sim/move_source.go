@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"slices"
-
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/relay"
@@ -429,6 +427,7 @@ func (o *leaving) relay() {
 	o.leavePermit()
 	o.leaveRow()
 }
+<<<<<<< HEAD
 
 func (o *leaving) confirm() {
 	h, a := o.h, o.a
@@ -582,3 +581,5 @@ func (o *leaving) forget() {
 		}
 	})
 }
+=======
+>>>>>>> bc328a3ee41950b360fbb985d4516a9f262a7662

@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
+)
+
+// This file is how a move from a process ends.
+
+func (o *leaving) confirm() {
+	h, a := o.h, o.a
+	finish := func(f *failure) {
+		h.read(o.machine, a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+			e := relay.SourceEvent{Is: relay.SourceConfirmed}
+			if f != nil {
+				e.Failure = f.relay()
+			}
+			if err == nil {
+				e.Row, e.Found = row, found
+			}
+			o.done(e)
+		})
+	}
+	do := func(bool) {
+		o.locked = true
+		h.confirm(a, o.machine, finish)
+	}
+	if o.locked {
+		do(true)
+		return
+	}
+	a.takeRow(clock.Never, do)
+}
+
+// end brings the Actor to life again, if it stays.
+func (o *leaving) end(e *relay.SourceEnded) {
+	h, a := o.h, o.a
+	o.over, o.sending = true, nil
+	o.leavePermit()
+	h.ends(o.machine)
+	h.w.note(h.process, "move ends", a.ref.id, sourceEnds[e.Outcome], uint64(a.ref.gen))
+	h.w.Cover.Mark("source ended " + sourceEnds[e.Outcome])
+	h.w.moves.book.sourceEnds(o, e)
+	switch e.Outcome {
+	case relay.SourceMoved:
+		if o.mover == nil {
+			o.abandon()
+		} else {
+			o.moved(e)
+		}
+		o.leaveRow()
+		return
+	case relay.SourceLost:
+		if o.mover == nil || !e.Found || e.Row.ObjectGen != a.ref.gen {
+			o.abandon()
+		} else {
+			o.strand(e.Failure)
+		}
+		o.leaveRow()
+		return
+	}
+	if l := h.linkOf(o.to); e.Prepared && l != nil {
+		h.tell(l, func(to *host) { to.moveAbort(l, o.id) })
+	}
+	back := func() {
+		if e.Captured {
+			a.seal(o.mover.handBack)
+		}
+		if e.Sealed {
+			h.endSeal(o.bound, o.id, a.ref, false, nil)
+		}
+		o.leaveRow()
+		h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+		o.join.decide(outcome{rejected: e.Outcome == relay.SourceRejected, fail: failureOf(e.Failure)})
+	}
+	if e.Found && h.owns(&e.Row) {
+		a.written(&e.Row)
+	} else if e.Doubt {
+		o.readAgain(back)
+		return
+	}
+	back()
+}
+
+func failureOf(f *relay.Failure) *failure {
+	if f == nil {
+		return nil
+	}
+	return &failure{f.Kind, f.Text, false}
+}
+
+// readAgain learns what version the row has, if that is in doubt.
+func (o *leaving) readAgain(done func()) {
+	h := o.h
+	h.read(nil, o.a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+		switch {
+		case err != nil:
+			h.after(again, func() { o.readAgain(done) })
+			return
+		case found && h.owns(&row):
+			o.a.written(&row)
+		}
+		done()
+	})
+}
+
+// moved begins to follow.
+func (o *leaving) moved(e *relay.SourceEnded) {
+	h, a := o.h, o.a
+	now := refOf(&e.Row)
+	if now.at != o.to { // the target's word alone: as its commit makes it
+		now = a.ref
+		now.at, now.owner = o.to, max(e.OwnerGen, a.ref.owner+1)
+	}
+	a.tenure = departed
+	a.inTurn(func(refused *failure) {
+		if refused == nil {
+			o.mover.left(now)
+		}
+	})
+	delete(h.routes, a.ref.id)
+	o.until = h.clock().Add(h.w.moves.follow)
+	o.join.leave()
+}
+
+// abandon ends an Actor whose row is gone.
+func (o *leaving) abandon() {
+	h := o.h
+	h.w.Cover.Mark("an actor on its way was freed")
+	h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+	h.drop(o.a, errGone)
+	o.join.leave()
+}
+
+// strand leaves the Actor sealed, with its messages refused, until somebody frees it.
+func (o *leaving) strand(f *relay.Failure) {
+	h, a := o.h, o.a
+	a.stuck = f.Text
+	a.tenure = departed
+	a.inTurn(func(refused *failure) {
+		if refused == nil {
+			o.mover.end(errStranded)
+		}
+	})
+	h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+	o.join.leave()
+}
+
+// forget ends the follow.
+func (o *leaving) forget() {
+	h, a := o.h, o.a
+	h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+	h.leaveTable(a)
+	h.w.Cover.Mark("a follow ended")
+	a.step(func(refused *failure) {
+		if refused == nil {
+			o.mover.end(errMoved)
+		}
+	})
+}
