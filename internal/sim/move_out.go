@@ -61,6 +61,7 @@ func (o *leaving) end(e *relay.SourceEnded) {
 		}
 		o.leaveRow()
 		return
+	case relay.SourceRejected, relay.SourceFailed:
 	}
 	if l := h.linkOf(o.to); e.Prepared && l != nil {
 		h.tell(l, func(to *host) { to.moveAbort(l, o.id) })
@@ -70,7 +71,7 @@ func (o *leaving) end(e *relay.SourceEnded) {
 			a.seal(o.mover.handBack)
 		}
 		if e.Sealed {
-			h.endSeal(o.bound, o.id, a.ref, false, nil)
+			h.endSeal(o.bound, o.id, a.ref, false)
 		}
 		o.leaveRow()
 		h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })

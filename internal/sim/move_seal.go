@@ -123,14 +123,14 @@ func (h *host) adopt(m *movedBinding) (_ binding, gone bool, _ *failure) {
 }
 
 // endSeal tells the Session's owner where the Actor is after its move.
-func (h *host) endSeal(b binding, id store.RelocationID, at ref, commit bool, cell *actor) {
+func (h *host) endSeal(b binding, id store.RelocationID, at ref, commit bool) {
 	if !b.stands(h) {
 		return
 	}
 	m := sealing{bindingKey{nil, b.key.session, b.key.gen}, at.id, at.gen, at.owner, id}
 	l := b.key.link
 	if l == nil {
-		if cell = h.actors[at.id]; cell != nil {
+		if cell := h.actors[at.id]; cell != nil {
 			h.moveEnded(m, at, commit, nil, cell)
 		}
 		return
