@@ -53,6 +53,7 @@ type Cluster struct {
 	load      *load
 	gate      atomic.Pointer[string] // the address of the Sessions' port
 	seen      map[witness.Kind]int   // how many of each were witnessed, once it has stopped
+	unsettled []string               // Actors that did not settle
 }
 
 var meshKey = []byte("a mesh key for process tests")
@@ -294,11 +295,9 @@ func (c *Cluster) lost(ctx context.Context, id string) (bool, error) {
 func (c *Cluster) describe(id string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
+	c.unsettled = append(c.unsettled, id)
 	row, found, err := c.view.Read(ctx, id)
-	if err != nil || !found {
-		return fmt.Errorf("%s: row %v: %w", id, found, err)
-	}
-	text := fmt.Sprintf("%s: row %+v", id, row)
+	text := fmt.Sprintf("%s: row %v %+v %v", id, found, row, err)
 	if row.Move != nil {
 		text += fmt.Sprintf(" moves %+v", *row.Move)
 	}
@@ -351,6 +350,9 @@ func (c *Cluster) Stop(rules witness.Rules) (wrong []string) {
 	note(err)
 	note(c.load.w.Close())
 	logs = append(logs, witness.Log{Process: senderRID, Records: mine})
+	for _, id := range c.unsettled {
+		wrong = append(wrong, id+":"+witness.Story(logs, id))
+	}
 	c.seen = map[witness.Kind]int{}
 	for _, l := range logs {
 		for _, r := range l.Records {

@@ -73,10 +73,29 @@ type history struct {
 
 // Check merges the logs and returns what is broken, no more than some hundred.
 func Check(logs []Log, rules Rules) []Violation {
-	h := &history{logs: logs, rules: rules, touched: map[string]bool{}}
+	h := merge(logs)
+	h.rules = rules
 	for _, id := range rules.Freed {
 		h.touched[id] = true
 	}
+	h.oneExecutor()
+	h.boundOrder()
+	h.messages()
+	h.boundary()
+	h.joins()
+	h.callbacks()
+	h.state()
+	return h.found
+}
+
+// Story returns how an object went in the end, for people.
+func Story(logs []Log, object string) string {
+	h := merge(logs)
+	return h.story(object, Op{0xff})
+}
+
+func merge(logs []Log) *history {
+	h := &history{logs: logs, touched: map[string]bool{}}
 	for p, l := range logs {
 		for _, r := range l.Records {
 			h.events = append(h.events, event{r, p})
@@ -89,14 +108,7 @@ func Check(logs []Log, rules Rules) []Violation {
 		}
 	}
 	slices.SortStableFunc(h.events, func(a, b event) int { return cmp.Compare(a.At, b.At) })
-	h.oneExecutor()
-	h.boundOrder()
-	h.messages()
-	h.boundary()
-	h.joins()
-	h.callbacks()
-	h.state()
-	return h.found
+	return h
 }
 
 const violationsMax = 200

@@ -56,21 +56,25 @@ func (h *history) messages() {
 	}
 }
 
-// story is what became of a message and, around it, of its object.
+// story is what became of a message and, around it, of its object; without such a message what
+// became of the object in the end.
 func (h *history) story(object string, op Op) string {
 	var lines []string
-	var first, last int // of the message
+	first, last := -1, -1 // of the message
 	for i := range h.events {
 		e := &h.events[i]
 		switch own := e.message() && e.Op == op; {
 		case own:
-			if last = len(lines); first == 0 {
+			if last = len(lines); first < 0 {
 				first = last
 			}
 		case e.Kind == 0, e.Object != object, e.Kind <= Refused, e.Kind >= Executed && e.Kind <= Ended:
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("\n    %v %s %v flags %d owner generation %d %x", e.At, h.logs[e.process].Process, e.Kind, e.Flags, e.OwnerGen, e.Op))
+	}
+	if first < 0 {
+		first, last = len(lines), len(lines)
 	}
 	return strings.Join(lines[max(first-storyLines, 0):min(last+storyLines, len(lines))], "")
 }
