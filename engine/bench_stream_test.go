@@ -19,7 +19,7 @@ const (
 	streamWindow = 4 << 20   // sent and not acknowledged, at most
 	streamQueued = 1         // parts in the out queue, at most: so much a message waits
 	streamHead   = 12        // length, number, CRC
-	streamUnsent = 256 << 10 // as links have it
+	streamUnsent = 1 << 20 // as links have it
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

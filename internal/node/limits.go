@@ -65,9 +65,11 @@ const (
 	// the rest is for replies.
 	linkOutBytesMax = 16 << 20
 
-	// linkUnsentMax is what the kernel holds of a link unsent: a chunk, so that a message
-	// waits for about one beside that in the out queue, however fast the network is.
-	linkUnsentMax = chunker.ChunkBytes
+	// linkUnsentMax is what the kernel holds of a link unsent, so that a message waits for
+	// little beside the chunk in the out queue, however fast the network is. The largest
+	// message fits, so that one that has begun comes to its end though this process gets no
+	// processor.
+	linkUnsentMax = payloadBytesMax
 
 	// objectQueueMessages and objectQueueBytes bound one object's queue if nothing is
 	// configured, the others what can be: less would not hold the largest message.
