@@ -297,7 +297,9 @@ func TestASpotsHandlerHasItsMembersJoin(t *testing.T) {
 			w.spot(n, typ, typ)
 			w.spot(n, "other "+typ, typ)
 			w.joins(n.Actor("ada"), joinOrder{Spot: typ})
+			w.where(n.Actor("ada")) // its turn comes when the join is over, of which the completion is the last part
 			w.joins(n.Spot(typ), joinOrder{Actor: "ada", Spot: "other " + typ})
+			w.where(n.Actor("ada"))
 			_, err := zlnode.Request[string](w.ctx, n.Spot(typ), "join", joinOrder{Actor: "ada"})
 			wantKind(t, err, zlnode.InvalidOperation) // it has left
 			w.joins(n.Spot("other "+typ), joinOrder{Actor: "ada"})
