@@ -16,9 +16,9 @@ import (
 const (
 	streamBytes  = 256 << 20
 	streamPart   = 256 << 10
-	streamWindow = 4 << 20   // sent and not acknowledged, at most
-	streamQueued = 1         // parts in the out queue, at most: so much a message waits
-	streamHead   = 12        // length, number, CRC
+	streamWindow = 4 << 20 // sent and not acknowledged, at most
+	streamQueued = 1       // parts in the out queue, at most: so much a message waits
+	streamHead   = 12      // length, number, CRC
 	streamUnsent = 1 << 20 // as links have it
 )
 
