@@ -59,6 +59,10 @@ func (o *moveOut) leftSpot(ref ActorRef) {
 
 // linked is told of a new link to the target.
 func (o *moveOut) linked(l *linkConn) {
+	if o.stranded.Load() { // its commit may have come after all
+		l.sendControl(&wire.MoveAsk{Relocation: o.id.relocation, Attempt: o.id.attempt})
+		return
+	}
 	if v := o.mover.Load(); v != nil {
 		o.cell.step(func(t *turn) {
 			if t.refused == nil {

@@ -184,6 +184,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		happened.Is = relay.TargetMerged
 		failpoint.Hit("R12.before")
 		i.merge()
+		i.leaveRow() // which may have to be written again before a callback may run
 		failpoint.Hit("R12.after")
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone

@@ -233,6 +233,9 @@ func (n *Node) sweepMoves(now clock.Mono) {
 		if now.Reached(clock.Mono(o.until.Load())) {
 			o.forget()
 		}
+		if here, ok := n.actors.Load(o.cell.ref.ID); o.stranded.Load() && (!ok || here != o.cell) { // it was freed
+			n.moves.out.Delete(o.id.key())
+		}
 		return true
 	})
 	n.moves.in.Range(func(key string, i *moveIn) bool {

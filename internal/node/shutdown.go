@@ -108,7 +108,7 @@ func (n *Node) settleMoves(ctx context.Context) {
 	waitFor(ctx, func() bool {
 		under := n.moves.preparing.Len()
 		n.moves.out.Range(func(_ string, o *moveOut) bool {
-			if o.until.Load() == int64(clock.Never) {
+			if o.until.Load() == int64(clock.Never) && !o.stranded.Load() {
 				under++
 			}
 			return true

@@ -369,6 +369,6 @@ func (r *room) enter() bool {
 func (r *room) leave() { r.members-- }
 
 // callback runs one of a Spot's callbacks, if the process may act.
-func (h *host) callback(_ string, done func(ok bool)) {
+func (h *host) callback(done func(ok bool)) {
 	h.after(h.w.moves.drawTurn(), func() { done(h.mayAct()) })
 }

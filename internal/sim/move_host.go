@@ -237,6 +237,7 @@ func (h *host) sweep() {
 			o.forget()
 		}
 	}
+	h.out = slices.DeleteFunc(h.out, func(o *leaving) bool { return o.stranded && h.actors[o.a.ref.id] != o.a })
 	h.in = slices.DeleteFunc(h.in, func(i *arriving) bool { return now.Reached(i.until) })
 	if h.mayAct() {
 		waiting := h.late

@@ -135,14 +135,14 @@ func (j *join) finish() {
 		if refused != nil || j.phase == joinOver {
 			return
 		}
-		h.callback("complete", func(ok bool) {
+		h.callback(func(ok bool) {
 			if !ok {
 				h.after(again, j.finish)
 				return
 			}
 			if j.phase != joinOver && !a.gone {
 				a.told = true
-				h.w.moves.book.completed(h, j, j.out, store.RelocationID{})
+				h.w.moves.book.completed(h, j, j.out)
 				j.end(j.out)
 			}
 		})
@@ -368,7 +368,7 @@ func (h *host) joined(j *join, r *room) {
 		h.w.moves.book.changedSpot(j)
 		var tell func()
 		tell = func() {
-			h.callback("joined", func(ok bool) {
+			h.callback(func(ok bool) {
 				if !ok {
 					h.after(again, tell)
 					return

@@ -270,6 +270,10 @@ func (h *host) leavingTo(l *link, id store.RelocationID) *leaving {
 }
 
 func (o *leaving) linked(l *link) {
+	if o.stranded {
+		o.h.tell(l, func(to *host) { to.moveAsk(l, o.id) })
+		return
+	}
 	if o.mover != nil {
 		o.a.step(func(refused *failure) {
 			if refused == nil {
@@ -290,6 +294,7 @@ func (h *host) moveProgress(l *link, id store.RelocationID, state relay.Progress
 		return
 	case relay.ProgressCommitted:
 		o.tell(relay.SourceEvent{Is: relay.SourceCommitted})
+		o.found()
 	case relay.ProgressGone:
 		o.tell(relay.SourceEvent{Is: relay.SourceGivenUp})
 	case relay.ProgressReady:

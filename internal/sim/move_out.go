@@ -138,7 +138,7 @@ func (o *leaving) abandon() {
 
 // strand leaves the Actor sealed, with its messages refused, until somebody frees it.
 func (o *leaving) strand(f *relay.Failure) {
-	h, a := o.h, o.a
+	a := o.a
 	a.stuck = f.Text
 	a.tenure = departed
 	a.inTurn(func(refused *failure) {
@@ -146,8 +146,18 @@ func (o *leaving) strand(f *relay.Failure) {
 			o.mover.end(errStranded)
 		}
 	})
-	h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+	o.stranded = true // and its target may yet say that it has it
 	o.join.leave()
+}
+
+// found ends an Actor that was stranded here, and of which its target says that it has it.
+func (o *leaving) found() {
+	if o.stranded {
+		o.stranded = false
+		o.h.w.Cover.Mark("a stranded actor was found")
+		o.h.out = slices.DeleteFunc(o.h.out, func(other *leaving) bool { return other == o })
+		o.h.drop(o.a, errNotHere)
+	}
 }
 
 // forget ends the follow.

@@ -80,9 +80,15 @@ func (h *host) left() string {
 			return fmt.Sprintf("%d members of %s, and counts %d", members, r.ref.id, r.members)
 		}
 	}
-	if n := len(h.machines) + len(h.out) + len(h.in) + len(h.preparing) + len(h.pending) + h.permits + len(h.late); n > 0 {
+	out := len(h.out)
+	for _, o := range h.out {
+		if o.stranded {
+			out--
+		}
+	}
+	if n := len(h.machines) + out + len(h.in) + len(h.preparing) + len(h.pending) + h.permits + len(h.late); n > 0 {
 		return fmt.Sprintf("%d machines, %d moves from it, %d to it, %d prepared, %d requests, %d permits, %d late",
-			len(h.machines), len(h.out), len(h.in), len(h.preparing), len(h.pending), h.permits, len(h.late))
+			len(h.machines), out, len(h.in), len(h.preparing), len(h.pending), h.permits, len(h.late))
 	}
 	return ""
 }

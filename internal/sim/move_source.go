@@ -36,6 +36,7 @@ type leaving struct {
 	resumes              bool
 	try                  uint32
 	until                clock.Mono // of the follow
+	stranded             bool       // the Actor is at no node, as far as this one knows
 }
 
 // payload is what travels in chunks.

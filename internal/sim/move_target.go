@@ -64,7 +64,7 @@ func (i *arriving) run() {
 		switch {
 		case due:
 			if i.doing = targetSteps[e.Do]; i.target.Progress() == relay.ProgressReady && e.Do == relay.TargetReady {
-				h.w.moves.book.ready(i)
+				h.w.moves.book.ready()
 			}
 			h.w.note(h.process, i.doing, i.a.ref.id, targetWhats[e.Do], uint64(i.a.ref.gen))
 			i.peer = h.linkOf(i.from)
@@ -152,9 +152,9 @@ func (i *arriving) perform(e *relay.TargetEffect) {
 	case relay.TargetMerge:
 		i.merge()
 	case relay.TargetJoined:
-		i.callback("joined", relay.TargetJoinedDone)
+		i.callback(relay.TargetJoinedDone)
 	case relay.TargetComplete:
-		i.callback("complete", relay.TargetCompleted)
+		i.callback(relay.TargetCompleted)
 	case relay.TargetEnd:
 		i.end(e)
 	}
@@ -319,6 +319,7 @@ func (i *arriving) merge() {
 		if i.bound.stands(h) {
 			h.endSeal(i.bound, i.id, a.ref, true)
 		}
+		i.leaveRow() // which may have to be written again before a callback may run
 		i.done(relay.TargetEvent{Is: relay.TargetMerged})
 	})
 }
@@ -340,24 +341,24 @@ func (i *arriving) takePlace() {
 	})
 }
 
-func (i *arriving) callback(what string, is relay.TargetFact) {
+func (i *arriving) callback(is relay.TargetFact) {
 	h := i.h
 	fails := h.w.chance(h.w.moves.breaks)
-	h.callback(what, func(ok bool) {
+	h.callback(func(ok bool) {
 		e := relay.TargetEvent{Is: is}
 		switch {
 		case !ok && !h.stopping: // such times do not count
 			h.w.Cover.Mark("a callback waited until the process might act")
-			h.after(again, func() { i.callback(what, is) })
+			h.after(again, func() { i.callback(is) })
 			return
 		case !ok:
 			e.Failure = errNotOwner.relay()
 		case fails:
 			h.w.Cover.Mark("a callback failed")
-			e.Failure = &relay.Failure{Kind: errkind.InternalFailure, Text: what}
+			e.Failure = &relay.Failure{Kind: errkind.InternalFailure, Text: "the callback failed"}
 		case is == relay.TargetCompleted:
 			i.a.told = true
-			h.w.moves.book.completed(h, i.join, outcome{accepted: true}, i.id)
+			h.w.moves.book.completed(h, i.join, outcome{accepted: true})
 		default:
 			h.w.moves.book.joinedSpot(i)
 		}

@@ -40,7 +40,7 @@ func (b *book) captured(o *leaving, state []int) {
 	}
 }
 
-func (b *book) ready(*arriving) {
+func (b *book) ready() {
 	b.w.Cover.Mark("relay-ready")
 	if s := b.w.script; s != nil && s.ready == 0 {
 		s.ready = s.steps
@@ -80,7 +80,7 @@ func (b *book) leftSpot(h *host, actor ref, id store.RelocationID) {
 }
 
 // completed is told when a completion callback has run.
-func (b *book) completed(h *host, j *join, o outcome, _ store.RelocationID) {
+func (b *book) completed(h *host, j *join, o outcome) {
 	r := b.joins[j.n-1]
 	r.ended++
 	b.w.note(h.process, "join ends", j.a.ref.id, o.String(), uint64(j.n))

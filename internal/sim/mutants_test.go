@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -94,7 +95,7 @@ func TestMutants(t *testing.T) {
 	for n, m := range slices.Concat(mutants, moveMutants) {
 		tests := []string{"TestCreationKeeps"}
 		if n >= len(mutants) {
-			tests = []string{"TestEachFault", "TestMovesKeep"}
+			tests = []string{"TestEachFault", "TestMovesKeep", "TestTwoFaults"}
 		}
 		t.Run(m.name, func(t *testing.T) {
 			violated, seeds := m.run(t, root, tests)
@@ -105,6 +106,9 @@ func TestMutants(t *testing.T) {
 		})
 	}
 }
+
+// every says which part of the scripts is played.
+var every = map[string]string{"TestEachFault": "7", "TestTwoFaults": "11"}
 
 // run tests the mutant with the go command's overlay, which leaves the files alone.
 func (m *mutant) run(t *testing.T, root string, tests []string) (violated, seeds string) {
@@ -143,7 +147,7 @@ func (m *mutant) run(t *testing.T, root string, tests []string) (violated, seeds
 	}
 	for _, test := range tests {
 		out, err := exec.CommandContext(t.Context(), "go", "test", "-overlay", write("overlay.json", overlay), "-vet=off",
-			"-run", test, ".", "-args", "-bare", "-seeds", strconv.Itoa(*mutantsFlag), "-every", "7").CombinedOutput()
+			"-run", test, ".", "-args", "-bare", "-pairs", "-seeds", strconv.Itoa(*mutantsFlag), "-every", cmp.Or(every[test], "1")).CombinedOutput()
 		if err == nil {
 			continue
 		}
