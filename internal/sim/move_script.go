@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zlnode/zlnode/relay"
@@ -263,10 +264,10 @@ func (h *host) stop() {
 			j.cancel(errStopping)
 		}
 	}
-	for _, o := range h.out {
+	for _, o := range slices.Clone(h.out) {
 		o.interrupt()
 	}
-	for _, i := range h.in {
+	for _, i := range slices.Clone(h.in) {
 		i.tell(relay.TargetEvent{Is: relay.TargetStopping})
 	}
 }
