@@ -55,18 +55,23 @@ type where uint8
 
 const (
 	whereHere  where = iota + 1 // this process's, as before
-	whereThere                  // it got another owner
+	whereThere                  // it got a later owner
 	whereGone                   // the incarnation is no more
+	wherePast                   // an earlier owner's: the Store has lost what came since
 )
 
 // see takes a row that the Store showed.
 func (s *Source) see(row *store.Authority, found bool) where {
 	s.row, s.found = *row, found
 	switch m := &s.move; {
-	case !found || row.ObjectGen != m.Unit.ObjectGen:
+	case !found || row.ObjectGen > m.Unit.ObjectGen:
 		return whereGone
+	case row.ObjectGen < m.Unit.ObjectGen:
+		return wherePast
 	case row.OwnerID == m.Self.OwnerID && row.LeaseGen == m.Self.Gen && row.OwnerGen == m.OwnerGen:
 		return whereHere
+	case row.OwnerGen <= m.OwnerGen:
+		return wherePast
 	default:
 		return whereThere
 	}
@@ -89,12 +94,12 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 	switch at := s.see(&c.Record, c.Found); {
 	case c.Reason == store.Applied, c.Reason == store.AlreadyApplied:
 		s.goOn()
-	case at == whereGone:
-		s.lose(errkind.Unavailable, goneText)
 	case at == whereThere: // the commit came first
 		s.moved(c.Record.OwnerGen)
-	case c.Reason == store.EpochChanged:
+	case c.Reason == store.EpochChanged, c.Epoch != s.reserved.Epoch, at == wherePast: // whatever the row says, of what was lost it says nothing
 		s.settle(now)
+	case at == whereGone:
+		s.lose(errkind.Unavailable, goneText)
 	case never(c.Reason) && !s.stands(&c.Record): // it was ended already
 		s.goOn()
 	case c.Reason == store.LeaseSuperseded:

@@ -54,4 +54,7 @@ var moveMutants = []mutant{
 	{"the route of a Session opens before the owner before has ended", "session/route.go", []string{
 		"r.ownerGen, r.moved, r.leaving, r.left = ev.OwnerGen, true, !r.drained, r.seal", "r.ownerGen, r.moved, r.leaving, r.left = ev.OwnerGen, true, false, r.seal",
 	}, []string{"I9"}},
+	{"the source takes what the row says in a new epoch for what became of its move", "relay/source_end.go", []string{
+		"	case c.Reason == store.EpochChanged, c.Epoch != s.reserved.Epoch, at == wherePast:", "	case c.Reason == store.EpochChanged:",
+	}, []string{"I1", "I3", "I12", "I5", "I8"}},
 }
