@@ -42,17 +42,48 @@ func (h *host) heardFreed(r *store.LeaseResult, renewed lease.Answered) {
 	default:
 		p.unread = true
 		p.w.Cover.Mark("freed rows noticed")
-		h.dropFreed(h.cells(), store.Epoch(p.keeper.Epoch()), func(read bool) {
+		epoch := store.Epoch(p.keeper.Epoch())
+		h.dropFreedRooms(h.roomCells(), epoch, func(read bool) {
 			if !read {
 				p.keep(lease.Failed{})
 				return
 			}
-			p.freed, p.unread = r.Freed, false
-			p.keep(renewed)
+			h.dropFreed(h.cells(), epoch, func(read bool) {
+				if !read {
+					p.keep(lease.Failed{})
+					return
+				}
+				p.freed, p.unread = r.Freed, false
+				p.keep(renewed)
+			})
 		})
 		return
 	}
 	p.keep(renewed)
+}
+
+// dropFreedRooms ends the rooms whose rows are gone or another's.
+func (h *host) dropFreedRooms(rest []*room, epoch store.Epoch, done func(read bool)) {
+	if len(rest) == 0 {
+		done(true)
+		return
+	}
+	r := rest[0]
+	behind := r.epoch < epoch
+	h.read(nil, r.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+		switch {
+		case err != nil:
+			done(false)
+			return
+		case behind && (!found || row.Epoch < epoch):
+		case !found, !h.owns(&row), row.ObjectGen != r.ref.gen:
+			r.gone = true
+			if h.rooms[r.ref.id] == r {
+				delete(h.rooms, r.ref.id)
+			}
+		}
+		h.dropFreedRooms(rest[1:], epoch, done)
+	})
 }
 
 // dropFreed ends the Actors whose rows are gone or another's.
