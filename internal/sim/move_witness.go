@@ -115,7 +115,7 @@ func (b *book) sourceEnds(o *leaving, e *relay.SourceEnded) {
 	if back && m.boundary {
 		b.w.fail("I4", "%s gives %s back behind the boundary", o.h.name(), o.a.ref.id)
 	}
-	if back && m.committed && m.life.owner == m.to {
+	if back && m.committed && m.life.owner == m.to && !m.life.gone {
 		b.w.fail("I1", "%s gives %s back, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
 	}
 	if e.Outcome == relay.SourceMoved && !m.boundary {
