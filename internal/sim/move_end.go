@@ -69,19 +69,7 @@ func (h *host) endHere(at ref, kind store.Kind, version store.Version, done func
 	a := h.actors[at.id]
 	switch {
 	case a == nil:
-		h.read(nil, at.id, storeCallMax, func(row store.Authority, found bool, err error) {
-			switch {
-			case err != nil:
-				done(false, errNoWay)
-			case !found || row.ObjectGen != at.gen:
-				done(false, nil)
-			case !h.owns(&row) || h.actors[at.id] != nil:
-				done(false, errNotHere)
-			default:
-				h.w.Cover.Mark("orphan destroyed")
-				h.deleteOrphan(&row, done)
-			}
-		})
+		h.removeOrphan(at, done)
 		return
 	case a.ref.gen != at.gen:
 		done(false, errNotHere)
@@ -101,6 +89,23 @@ func (h *host) endHere(at ref, kind store.Kind, version store.Version, done func
 		held := &hold{}
 		a.cur = held
 		h.endCell(a, held, done)
+	})
+}
+
+// removeOrphan removes a row of this process of which it has no object.
+func (h *host) removeOrphan(at ref, done func(bool, *failure)) {
+	h.read(nil, at.id, storeCallMax, func(row store.Authority, found bool, err error) {
+		switch {
+		case err != nil:
+			done(false, errNoWay)
+		case !found || row.ObjectGen != at.gen:
+			done(false, nil)
+		case !h.owns(&row) || h.has(at.id):
+			done(false, errNotHere)
+		default:
+			h.w.Cover.Mark("orphan destroyed")
+			h.deleteOrphan(&row, done)
+		}
 	})
 }
 
@@ -201,7 +206,7 @@ func (h *host) closeRoom(at ref, version store.Version, done func(bool, *failure
 	r := h.rooms[at.id]
 	switch {
 	case r == nil:
-		done(false, errNotHere)
+		h.removeOrphan(at, done)
 		return
 	case r.ref.gen != at.gen || r.members != 0 || r.taken || r.version != version:
 		h.w.Cover.Mark("a room with members was not closed")
