@@ -139,7 +139,8 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 		if row.OwnerGen < f.as {
 			b.w.Cover.Mark("a row was written again of an earlier owner")
 		}
-		if f.undone = f.gone && !f.doubt; f.undone {
+		a := h.actors[f.id] // an owner who has it and did not hear that it was freed may write it again in a new epoch
+		if f.undone = f.gone && !f.doubt && (a == nil || a.gone || a.ref.gen != f.gen); f.undone {
 			b.w.Cover.Mark("a row that was removed came back by a late re-assertion")
 			return
 		}
