@@ -532,11 +532,7 @@ func (s *Source) targetGone() {
 	case sourceAwaiting:
 		s.look()
 	case sourceSettling:
-		if s.found {
-			s.confirm()
-		} else { // it may have had the unit, and somebody has freed that
-			s.lose(errkind.Unavailable, goneText)
-		}
+		s.confirm()
 	default:
 		s.stop(&Failure{errkind.DeadlineExceeded, "the target's node is gone, so the move cannot be committed"})
 	}

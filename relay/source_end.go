@@ -96,10 +96,10 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 		s.goOn()
 	case at == whereThere: // the commit came first
 		s.moved(c.Record.OwnerGen)
-	case c.Reason == store.EpochChanged, c.Epoch != s.reserved.Epoch, at == wherePast: // whatever the row says, of what was lost it says nothing
-		s.settle(now)
-	case at == whereGone:
+	case at == whereGone: // also in a new epoch: it may have been freed there
 		s.lose(errkind.Unavailable, goneText)
+	case c.Reason == store.EpochChanged, c.Epoch != s.reserved.Epoch, at == wherePast: // of what was lost the row says nothing
+		s.settle(now)
 	case never(c.Reason) && !s.stands(&c.Record): // it was ended already
 		s.goOn()
 	case c.Reason == store.LeaseSuperseded:
