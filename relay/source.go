@@ -407,6 +407,10 @@ func (s *Source) wasReserved(now clock.Mono, e *SourceEvent) {
 		return
 	}
 	c := &e.Change
+	if s.lost && c.Reason == store.LeaseExpired { // the one whose answer was lost may come behind a renewal
+		s.sleep(sourceReserveLost, s.waits.wait(now, s.timing, s.timing.WaitMax))
+		return
+	}
 	s.row, s.found = c.Record, c.Found
 	s.lost = s.lost && !never(c.Reason)
 	switch {

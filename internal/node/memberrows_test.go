@@ -145,3 +145,34 @@ func TestRowsOfUnknownMembersAreRemoved(t *testing.T) {
 		t.Errorf("removed %+v, want %+v", freed, want)
 	}
 }
+
+// The row of an Actor that has left names this node again when its return is committed, and
+// the answer to that may be lost with the Store's epoch: while its move here is not over, the
+// row is not that of nobody.
+// req: RL-15
+func TestTheRowOfAnActorThatComesBackIsNotRemoved(t *testing.T) {
+	removed := 0
+	n := storedNode(t, &scripted{
+		held: func(store.Holding) []string { return []string{"ada"} },
+		read: func(_ context.Context, id string) (store.Authority, bool, error) {
+			return store.Authority{
+				ID: id, Kind: store.Actor, State: store.Ready, ObjectGen: 3, Version: 9, OwnerID: "owner", LeaseGen: 5, SpotID: "spot", InUserSpot: true,
+			}, true, nil
+		},
+		free: func(store.Free) (store.Change, error) {
+			removed++
+			return store.Change{Reason: store.Applied}, nil
+		},
+	})
+	ada, _ := n.memberOf(t, "ada", "wide", false)
+	ada.tenure.Store(leaving)
+	ada.gone.Store(true)
+	n.moves.preparing.Store("ada", &moveIn{})
+	if !n.deleteUnknown() || removed != 0 {
+		t.Errorf("removed %d rows while it comes back, want none", removed)
+	}
+	n.moves.preparing.Delete("ada")
+	if !n.deleteUnknown() || removed != 1 {
+		t.Errorf("removed %d rows once its move here has come to nothing, want 1", removed)
+	}
+}

@@ -468,8 +468,12 @@ func (n *Node) owns(row *store.Authority) bool {
 }
 
 // has reports whether the object is here, or may be as far as this node knows. One of which it
-// knows that it has moved is not: a row that names this node is of a past that is lost.
+// knows that it has moved is not: a row that names this node is of a past that is lost, unless
+// it is on its way back.
 func (n *Node) has(id string) bool {
+	if _, comes := n.moves.preparing.Load(id); comes { // asked first: behind its end the table has the object
+		return true
+	}
 	c, here := n.actors.Load(id)
 	return here && !(c.tenure.Load() == leaving && c.gone.Load() && c.stuck.Load() == nil)
 }

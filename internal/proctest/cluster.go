@@ -342,6 +342,9 @@ func (c *Cluster) Stop(rules witness.Rules) (wrong []string) {
 	var logs []witness.Log
 	for _, p := range c.all {
 		wrong = append(wrong, p.complaints()...)
+		if len(c.unsettled) > 0 {
+			wrong = append(wrong, p.said())
+		}
 		l, err := p.records()
 		note(err)
 		logs = append(logs, l)

@@ -226,7 +226,7 @@ func (p *process) stop() error {
 		return fmt.Errorf("%s does not end\n%s", p.name, p.log.String())
 	}
 	if p.died == 0 && p.err != nil {
-		return fmt.Errorf("%s ended with %w\n%s", p.name, p.err, p.log.String())
+		return fmt.Errorf("%w: %s", p.err, p.said())
 	}
 	return nil
 }
@@ -241,6 +241,16 @@ func (p *process) complaints() (found []string) {
 	}
 	return found
 }
+
+// said is its log's end, without what the Store's absence makes it repeat.
+func (p *process) said() string {
+	lines := slices.DeleteFunc(strings.Split(p.log.String(), "\n"), func(line string) bool {
+		return strings.Contains(line, "was not renewed") || strings.HasPrefix(line, "redis: ")
+	})
+	return p.name + ":\n" + strings.Join(lines[max(len(lines)-saidLines, 0):], "\n")
+}
+
+const saidLines = 40
 
 // records returns what it has witnessed.
 func (p *process) records() (witness.Log, error) {
