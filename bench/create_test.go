@@ -10,12 +10,11 @@ import (
 	"github.com/zlnode/zlnode"
 )
 
-// onEachStore runs the benchmark from a client of one object node, on the embedded Store
-// and, where ZLNODE_TEST_REDIS names one, on a redis-server.
-func onEachStore(b *testing.B, bench func(b *testing.B, n *zlnode.Node)) {
+// onEachStore runs the benchmark with the URL of an embedded Store and, where
+// ZLNODE_TEST_REDIS names one, with that of a redis-server.
+func onEachStore(b *testing.B, bench func(b *testing.B, url string)) {
 	b.Run("embedded", func(b *testing.B) {
-		n, _ := startNodes(b, 1)
-		bench(b, n)
+		bench(b, embeddedStore(b))
 	})
 	b.Run("redis", func(b *testing.B) {
 		url := os.Getenv("ZLNODE_TEST_REDIS")
@@ -25,14 +24,14 @@ func onEachStore(b *testing.B, bench func(b *testing.B, n *zlnode.Node)) {
 		if !strings.Contains(url, "://") {
 			url = "redis://" + url
 		}
-		n, _ := startNodesOn(b, url, 1)
-		bench(b, n)
+		bench(b, url)
 	})
 }
 
 // BenchmarkCreate is one creation of an Actor at another node of this process.
 func BenchmarkCreate(b *testing.B) {
-	onEachStore(b, func(b *testing.B, n *zlnode.Node) {
+	onEachStore(b, func(b *testing.B, url string) {
+		n, _ := startNodesOn(b, url, 1)
 		var number atomic.Uint64
 		create := func() error {
 			_, err := n.CreateActor(b.Context(), zlnode.CreateActor{ID: fmt.Sprint("created-", number.Add(1)), Type: "echo"})
@@ -61,7 +60,8 @@ func BenchmarkCreate(b *testing.B) {
 
 // BenchmarkFind is FindActor, which asks the Store each time.
 func BenchmarkFind(b *testing.B) {
-	onEachStore(b, func(b *testing.B, n *zlnode.Node) {
+	onEachStore(b, func(b *testing.B, url string) {
+		n, _ := startNodesOn(b, url, 1)
 		if _, err := n.CreateActor(b.Context(), zlnode.CreateActor{ID: "found", Type: "echo"}); err != nil {
 			b.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func (a *traveller) OnJoinCompleted(_ *zlnode.ActorCall, done zlnode.JoinDone) e
 }
 
 // startTravel starts two object nodes and a client, a room on each, and a traveller.
-func startTravel(b *testing.B, size int) *travelWorld {
+func startTravel(b *testing.B, url string, size int) *travelWorld {
 	b.Helper()
 	w := &travelWorld{state: make([]byte, size), start: time.Now(), ended: make(chan zlnode.JoinDone, 1), stopped: make(chan time.Duration, 1)}
 	for i := range w.state {
@@ -66,7 +66,7 @@ func startTravel(b *testing.B, size int) *travelWorld {
 		return c.JoinSpot(spot, nil).Timeout(time.Minute).Defer()
 	})
 	zlnode.DefineUserSpot(app, "room", func(*zlnode.SpotContext) (*echo, error) { return &echo{}, nil }, zlnode.SpotWide, zlnode.RecreateOnRelocation)
-	w.client, w.servers = startApp(b, embeddedStore(b), 2, app)
+	w.client, w.servers = startApp(b, url, 2, app)
 	for k, server := range w.servers {
 		for w.rooms[k] == "" {
 			r, err := w.client.CreateSpot(b.Context(), zlnode.CreateSpot{Type: "room"})
@@ -149,7 +149,7 @@ func (w *travelWorld) hop(b *testing.B) time.Duration {
 func BenchmarkMoveState(b *testing.B) {
 	for _, size := range []int{64 << 20, moveBytes} {
 		b.Run(fmt.Sprintf("%dMiB", size>>20), func(b *testing.B) {
-			w := startTravel(b, size)
+			w := startTravel(b, embeddedStore(b), size)
 			near, far := loopback(b)
 			plainWay := way{
 				func() error { return sendPlain(near, w.state) },
@@ -168,13 +168,15 @@ func BenchmarkMoveState(b *testing.B) {
 // BenchmarkMove is the move of an Actor with 1 KiB of state while 10,000 other messages a
 // second flow: how long it stands still.
 func BenchmarkMove(b *testing.B) {
-	w := startTravel(b, 1<<10)
-	defer w.talk(b, 10_000)()
-	var times []float64
-	for b.Loop() {
-		times = append(times, w.hop(b).Seconds()*1e3)
-	}
-	percentiles(b, times)
+	onEachStore(b, func(b *testing.B, url string) {
+		w := startTravel(b, url, 1<<10)
+		defer w.talk(b, 10_000)()
+		var times []float64
+		for b.Loop() {
+			times = append(times, w.hop(b).Seconds()*1e3)
+		}
+		percentiles(b, times)
+	})
 }
 
 func percentiles(b *testing.B, ms []float64) {
@@ -189,7 +191,7 @@ func percentiles(b *testing.B, ms []float64) {
 func BenchmarkBesideMove(b *testing.B) {
 	for _, moving := range []bool{false, true} {
 		b.Run(fmt.Sprintf("moving=%v", moving), func(b *testing.B) {
-			w := startTravel(b, 64<<20)
+			w := startTravel(b, embeddedStore(b), 64<<20)
 			to := w.servers[0].Actor(w.residents(b, 1)[0])
 			done := make(chan struct{})
 			var wg sync.WaitGroup
