@@ -41,11 +41,7 @@ func (w *window) tick(now clock.Mono) {
 	if !now.Reached(w.ends) {
 		return
 	}
-	before := w.shortest[0]
-	if now.Reached(w.ends.Add(windowHalf)) {
-		before = 0
-	}
-	w.shortest = [2]time.Duration{0, before}
+	w.shortest = [2]time.Duration{0, w.shortest[0]}
 	w.ends, w.drains = now.Add(windowHalf), true
 }
 
