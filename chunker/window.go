@@ -85,8 +85,8 @@ func (w *window) acked(now clock.Mono, out *Outgoing, received uint32) {
 		return
 	}
 	next := p.flight - waited + spare
-	w.filled = !w.filled || next >= w.bytes/2 // else this one may be late by chance
-	w.bytes = max(next, w.bytes/2)
+	w.filled = !w.filled || next >= w.bytes/2 // else it may be late by chance: the next one tells
+	w.bytes = next
 }
 
 // forget says that what is in flight of out will not be acknowledged.
