@@ -64,6 +64,12 @@ type DisconnectObserver interface {
 
 // Closer runs when the Spot is closed, behind all work that was accepted. c's deadline is
 // the operation's. Not if the process is killed.
+//
+// With HostShutdown the Spot's members are still there, and have no such callback of their
+// own: so the Spot may send to its members and ask them (one that is SpotWide with
+// Yielding), which is the time to save their state. What they are sent runs before they end.
+// All else that the node's objects send or ask then ends with ShuttingDown, and clients are
+// gone. With the other reasons there are no members.
 type Closer interface {
 	OnClosing(c *SpotCall, reason ClosingReason) error
 }
