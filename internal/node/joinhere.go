@@ -110,6 +110,7 @@ func (n *Node) joinHere(ctx context.Context, j *PendingJoin, spot *objectCell) {
 			}
 			return
 		}
+		j.log("a join was admitted", nil)
 		reply = a.Reply
 	}
 	if err := n.changeSpot(ctx, j, spot); err != nil {

@@ -85,7 +85,7 @@ func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
 	failpoint.Hit("R02.before")
 	i := &moveIn{
 		node: n, id: moveID{fence.Relocation, fence.Attempt}, from: l.process(), fence: fence, progress: relay.ProgressAssembling,
-		arrived: make(chan struct{}, 1), over: make(chan struct{}),
+		began: clock.Now(), arrived: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	i.until.Store(int64(clock.Never))
 	here := ActorRef{ID: ref.ID, ObjectGen: ref.ObjectGen, Lifecycle: n.id.Lifecycle, OwnerGen: ref.OwnerGen + 1}

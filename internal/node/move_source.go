@@ -221,6 +221,9 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 	case relay.SourceReserve:
 		happened.Is = relay.SourceReserved
 		happened.Change, happened.Err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.ReserveMove(ctx, e.Reserve) })
+		if r := happened.Change.Reason; happened.Err == nil && (r == store.Applied || r == store.AlreadyApplied) {
+			o.log("a move is reserved", nil)
+		}
 		failpoint.Hit("R01.after")
 	case relay.SourcePermit:
 		happened.Is = relay.SourcePermitted
@@ -335,6 +338,9 @@ func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
 		return e
 	}
 	e.Reject, e.ChunkBytes = a.Verdict == wire.VerdictRejected, a.ChunkBytes
+	if !e.Reject {
+		j.log("a join was admitted", nil)
+	}
 	if a.HasReply {
 		e.Reply = relay.Reply{Present: true, Codec: a.Codec, Payload: append([]byte{}, a.Reply...)}
 	}
@@ -363,6 +369,7 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 // relay crosses the boundary: what was captured is not needed here any more.
 func (o *moveOut) relay() {
 	failpoint.Hit("R08.S.after")
+	o.log("a move is cut over", nil)
 	v := o.mover.Load()
 	o.cell.tenure.Store(leaving)
 	o.cell.step(func(t *turn) {
@@ -419,6 +426,7 @@ func (o *moveOut) sealed() *mover {
 		v = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
 		o.mover.Store(v)
 		o.cell.box.Seal(v)
+		o.log("a move has sealed its actor", nil)
 	}
 	return v
 }

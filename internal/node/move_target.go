@@ -23,6 +23,7 @@ type moveIn struct {
 	queue *incoming
 	until atomic.Int64                   // clock.Mono; when the source sends nothing any more
 	left  atomic.Pointer[wire.ActorLeft] // what the source is told once the Actor is in its Spot
+	began clock.Mono                     // never changes
 
 	// Of the task. cell is the queue's, too.
 	cell     *objectCell
@@ -184,6 +185,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		happened.Is = relay.TargetMerged
 		failpoint.Hit("R12.before")
 		i.merge()
+		i.log("a move to here is committed", nil)
 		i.leaveRow() // which may have to be written again before a callback may run
 		failpoint.Hit("R12.after")
 	case relay.TargetJoined:
@@ -468,6 +470,7 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		i.cell.box.Seal(&merging{from: i.queue})
 		failpoint.Hit("R14.after")
 		n.counters.targetResume.add(clock.Now().Sub(i.mine))
+		i.log("a move to here is over, and its actor runs", nil)
 		if i.clientGone {
 			n.disconnected(i.spotHere(), i.cell.ref)
 		}
@@ -528,6 +531,7 @@ func (i *moveIn) drop(f *relay.Failure) {
 	if f == nil {
 		f = &relay.Failure{Kind: errkind.Unavailable, Text: "the move was given up"}
 	}
+	i.log("a move to here is off", &Error{Kind: f.Kind, Text: f.Text})
 	for _, w := range []*waiting{&i.asked, &i.restores} {
 		if to := i.waiting(w); to.link != nil {
 			to.link.sendError(to.corr, &Error{Kind: f.Kind, Text: f.Text})

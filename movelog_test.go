@@ -1,0 +1,125 @@
+package zlnode_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/node"
+)
+
+// logLines keeps what nodes log.
+type logLines struct {
+	mu  sync.Mutex
+	all []logLine
+}
+
+type logLine struct {
+	Level, Node, Actor, Operation, From, To, Message, Error string
+	After                                                    *float64
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	var line logLine
+	if err := json.Unmarshal(bytes.TrimSpace(p), &line); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, line)
+	return len(p), nil
+}
+
+// of returns what the node said of the operation at level Debug, in order.
+func (l *logLines) of(rid, operation string) (messages []string, lines []logLine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if line.Level == "debug" && line.Node == rid && line.Operation == operation {
+			messages, lines = append(messages, line.Message), append(lines, line)
+		}
+	}
+	return messages, lines
+}
+
+// logged has all nodes of a crossing log into l.
+func (l *logLines) logged(level zerolog.Level) func(*node.Config) {
+	return func(c *node.Config) { c.Logger = zerolog.New(l).Level(level) }
+}
+
+func TestTheDebugLogTellsAMoveStepByStepAtBothNodes(t *testing.T) {
+	var log logLines
+	onCrossing(t, crossingOptions{tune: log.logged(zerolog.DebugLevel)}, func(t *testing.T, x *crossing) {
+		entry := x.entryOf()
+		x.goes(walkTo{})
+		op := x.arrives("b", x.spot.ID).Operation.String()
+		source := []string{
+			"a join begins", "a join was admitted", "a move is reserved", "a move has sealed its actor", "a move is cut over", "a move is committed",
+		}
+		target := []string{"a move to here is committed", "a move to here is over, and its actor runs"}
+		for rid, want := range map[string][]string{"a": source, "b": target} {
+			x.eventually("the log of "+rid+" has all", func() bool { said, _ := log.of(rid, op); return len(said) >= len(want) })
+			said, lines := log.of(rid, op)
+			if !slices.Equal(said, want) {
+				t.Errorf("%s said %q, want %q", rid, said, want)
+			}
+			for _, line := range lines {
+				from, to := "a", "b"
+				if line.Message == source[0] || line.Message == source[1] {
+					from, to = entry, x.spot.ID
+				}
+				if line.Actor != x.ref.ID || line.From != from || line.To != to || line.After == nil || *line.After < 0 {
+					t.Errorf("%s said %+v of the way of %s from %s to %s", rid, line, x.ref.ID, from, to)
+				}
+			}
+		}
+	})
+}
+
+func TestTheDebugLogTellsWhyAJoinWasNotToBe(t *testing.T) {
+	var log logLines
+	onCrossing(t, crossingOptions{tune: log.logged(zerolog.DebugLevel)}, func(t *testing.T, x *crossing) {
+		saidLast := func(want ...string) (last logLine) {
+			t.Helper()
+			op := receive(t, x.walk.ended).Operation.String()
+			said, lines := log.of("a", op)
+			if !slices.Equal(said, want) {
+				t.Fatalf("it said %q, want %q", said, want)
+			}
+			return lines[len(lines)-1]
+		}
+		x.walk.admit = func(*zlnode.JoinSpotCall) (zlnode.Admission, error) { return zlnode.Reject(nil), nil }
+		x.goes(walkTo{})
+		saidLast("a join begins", "a move was rejected", "a join was rejected")
+		x.walk.admit = nil
+		x.walk.capture = func(*walker) ([]byte, error) { return nil, errors.New("no ink") }
+		x.goes(walkTo{})
+		last := saidLast("a join begins", "a join was admitted", "a move is reserved", "a move has sealed its actor", "a move is aborted", "a join failed")
+		if last.Error == "" {
+			t.Errorf("it does not say why: %+v", last)
+		}
+		x.goes(walkTo{Spot: "nowhere"})
+		if last := saidLast("a join begins", "a join failed"); last.To != "nowhere" || last.Error == "" {
+			t.Errorf("it said %+v", last)
+		}
+	})
+}
+
+func TestBelowDebugNothingIsSaidOfMoves(t *testing.T) {
+	var log logLines
+	onCrossing(t, crossingOptions{tune: log.logged(zerolog.InfoLevel)}, func(t *testing.T, x *crossing) {
+		x.goes(walkTo{})
+		op := x.arrives("b", x.spot.ID).Operation.String()
+		for _, rid := range []string{"a", "b"} {
+			if said, _ := log.of(rid, op); len(said) != 0 {
+				t.Errorf("%s said %q", rid, said)
+			}
+		}
+	})
+}
