@@ -22,7 +22,7 @@ type logLines struct {
 
 type logLine struct {
 	Level, Node, Actor, Operation, From, To, Message, Error string
-	After                                                    *float64
+	After                                                   *float64
 }
 
 func (l *logLines) Write(p []byte) (int, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-func TestALineThatNobodyReadsCostsNothing(t *testing.T) {
+func TestALogLineThatNobodyReadsAllocatesNothing(t *testing.T) {
 	w := newJoins(t)
 	a := w.actor("ada")
 	j := newPendingJoin(Join{Actor: "ada", Spot: "room", Timeout: time.Second}, a)
