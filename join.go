@@ -191,7 +191,7 @@ type JoinDone struct {
 	Outcome   JoinOutcome
 	Ref       ActorRef // of JoinAccepted: where the Actor is now
 	Reply     []byte   // of OnActorJoin, if it gave one; of JoinAccepted and JoinRejected
-	Err       error    // of JoinFailed
+	Err       error    // of JoinFailed; an *Error about the Actor, or about the Spot
 }
 
 // DecodeReply decodes a JSON reply into v.

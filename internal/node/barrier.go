@@ -221,6 +221,9 @@ func (j *PendingJoin) decideLocked(o JoinOutcome) bool {
 	if j.known {
 		return false
 	}
+	if o.Err != nil && o.Err.Op == "" { // else it says already what it is about, such as the Spot
+		o.Err = o.Err.of(opJoin, j.cell.ref.ID)
+	}
 	j.known, j.outcome = true, o
 	close(j.decided)
 	if j.stop != nil {

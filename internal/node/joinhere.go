@@ -87,7 +87,7 @@ func (n *Node) findSpot(ctx context.Context, id string) (*objectCell, *route, *E
 }
 
 func errNoUserSpot(id string, is store.Kind) *Error {
-	return fail(errkind.NotFound, opJoin, id, "it is no user spot but %v", is)
+	return fail(errkind.NotFound, opJoin, id, "it is of kind %v, and only a User Spot is joined by its id", is)
 }
 
 // joinHere makes the Actor a member of a User Spot of this node, or, if spot is nil, of the
@@ -117,7 +117,7 @@ func (n *Node) joinHere(ctx context.Context, j *PendingJoin, spot *objectCell) {
 		if spot != nil {
 			visitor.leave()
 		}
-		j.decide(joinFailed(err.of(opJoin, j.Spot)))
+		j.decide(joinFailed(err))
 		return
 	}
 	n.joined(j, spot, reply)

@@ -134,7 +134,7 @@ func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 			return e
 		})
 		if c.failed("Capture", err); err != nil {
-			return got, fail(errkind.InternalFailure, opMove, c.ref.ID, "its state could not be captured")
+			return got, fail(errkind.InternalFailure, opMove, c.ref.ID, "its adapter's Capture failed; the log of node %s says why", n.cfg.RID)
 		}
 		m.HasState = true
 	}
