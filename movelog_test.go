@@ -21,8 +21,8 @@ type logLines struct {
 }
 
 type logLine struct {
-	Level, Node, Actor, Operation, From, To, Message, Error string
-	After                                                   *float64
+	Level, Node, Actor, Operation, From, To, Packet, Message, Error string
+	After                                                           *float64
 }
 
 func (l *logLines) Write(p []byte) (int, error) {

@@ -140,7 +140,8 @@ func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 		}
 		a.saw(TurnEnded, m, errTurnEnded) // the handler ended its goroutine
 		c.over()
-		m.refuse(a.node, errTurnEnded)
+		a.answer(m, Reply{}, errTurnEnded)
+		m.done()
 	}()
 	r, err := a.handle(c, m)
 	ended = true
@@ -160,7 +161,7 @@ func (a *objectCell) handle(c *Call, m *message) (r Reply, _ *Error) {
 	case m.asks() && p.request != nil:
 		r, err = p.request(c, a.instance, m.body())
 	case m.asks():
-		return r, fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, p.name)
+		return r, fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, p.name).ofDefect()
 	case p.send != nil:
 		err = p.send(c, a.instance, m.body())
 	default:
@@ -177,7 +178,7 @@ func (a *objectCell) handle(c *Call, m *message) (r Reply, _ *Error) {
 // failures, unless it returned that as one (JN-04).
 func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
 	if err == nil && len(r.Payload) > payloadBytesMax && m.asks() {
-		err = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(r.Payload), payloadBytesMax)
+		err = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(r.Payload), payloadBytesMax).ofDefect()
 	}
 	a.saw(TurnEnded, m, err)
 	var joins []*PendingJoin
@@ -239,10 +240,10 @@ func (a *objectCell) answer(m *message, r Reply, err *Error) {
 				Msg("a send handler failed")
 		}
 	case err != nil:
-		if err.Kind == errkind.InternalFailure { // whose cause its caller may not be told
+		if err.tellsOfDefect() {
 			a.node.counters.failedRequests.Add(1)
 			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Str("packet", clip(m.packet.name)).Str("error", clip(err.Error())).
-				Msg("a request handler failed")
+				Msg("a request failed by its handler, or by who asked")
 		}
 		m.fail(a.node, err)
 	default:
