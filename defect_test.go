@@ -2,6 +2,7 @@ package zlnode_test
 
 import (
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -62,7 +63,8 @@ func TestADefectOfARequestIsLoggedWhereItsHandlerIs(t *testing.T) {
 			if f.defect {
 				defects++
 			}
-			if said := log.about(f.packet); f.defect != (len(said) == 1 && said[0].Error != "") || !f.defect && len(said) != 0 {
+			said := slices.DeleteFunc(log.saying("a request failed by its handler, or by who asked"), func(l logLine) bool { return l.Packet != f.packet })
+			if f.defect != (len(said) == 1 && said[0].Error != "") || !f.defect && len(said) != 0 {
 				t.Errorf("of %q the log says %+v", f.packet, said)
 			}
 			if n := a.Stats().FailedRequests; n != defects {
@@ -70,16 +72,4 @@ func TestADefectOfARequestIsLoggedWhereItsHandlerIs(t *testing.T) {
 			}
 		}
 	})
-}
-
-// about returns what was said of requests for the packet.
-func (l *logLines) about(packet string) (said []logLine) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.all {
-		if line.Packet == packet && line.Message == "a request failed by its handler, or by who asked" {
-			said = append(said, line)
-		}
-	}
-	return said
 }

@@ -102,7 +102,7 @@ func (j *JoinCall) Defer() error {
 // Actor is a member now.
 //
 // If it fails it is tried again, with the same Operation, until the Join's deadline, but for
-// a second at least. After that the Actor stays sealed: what it holds does not run,
+// a second at least; the 1st, 2nd, 4th, 8th failure and so on are logged. After that the Actor stays sealed: what it holds does not run,
 // what comes is Unavailable, and Node.StuckObjects has it until it is destroyed by its
 // exact ref.
 type JoinCompleter interface {

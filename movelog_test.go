@@ -21,8 +21,9 @@ type logLines struct {
 }
 
 type logLine struct {
-	Level, Node, Actor, Operation, From, To, Packet, Message, Error string
-	After                                                           *float64
+	Level, Node, Actor, Operation, From, To, Packet, Callback, Message, Error string
+	After                                                                     *float64
+	Tries                                                                     int
 }
 
 func (l *logLines) Write(p []byte) (int, error) {
@@ -122,4 +123,65 @@ func TestBelowDebugNothingIsSaidOfMoves(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A callback that is tried until it succeeds is told of when it fails or panics at first, and
+// later ever more rarely.
+func TestACallbackThatKeepsFailingSaysSoEverMoreRarely(t *testing.T) {
+	var log logLines
+	onCrossing(t, crossingOptions{tune: log.logged(zerolog.WarnLevel)}, func(t *testing.T, x *crossing) {
+		home := x.createSpotAt(x.c, "a", "wide")
+		for _, at := range []struct{ rid, spot string }{{"a", home.ID}, {"b", x.spot.ID}} {
+			log.clear()
+			failed := 0
+			x.walk.joined = func(*zlnode.SpotCall, zlnode.ActorRef) error {
+				if failed++; failed <= 5 {
+					return errors.New("not yet")
+				}
+				return nil
+			}
+			told := 0
+			x.walk.done = func(*zlnode.ActorCall, zlnode.JoinDone) error {
+				if told++; told <= 5 {
+					panic("not yet")
+				}
+				return nil
+			}
+			x.goes(walkTo{Spot: at.spot})
+			x.arrives(at.rid, at.spot)
+			for callback, want := range map[string][]int{"OnJoinedActor": {0, 2, 4}, "OnJoinCompleted": {0, 2, 4}} {
+				var tries []int
+				for _, line := range log.saying("a callback failed") {
+					if line.Callback == callback && line.Node == at.rid {
+						tries = append(tries, line.Tries)
+					}
+				}
+				if !slices.Equal(tries, want) {
+					t.Errorf("at %s %s said so at the tries %v, want %v", at.rid, callback, tries, want)
+				}
+			}
+			if n := len(log.saying("application code panicked")); n != 3 {
+				t.Errorf("at %s %d panics were told of", at.rid, n)
+			}
+			x.asks(x.c, "joined "+at.spot)
+		}
+	})
+}
+
+// saying returns the lines with that message.
+func (l *logLines) saying(message string) (lines []logLine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if line.Message == message {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func (l *logLines) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = nil
 }

@@ -135,7 +135,7 @@ func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 			return
 		}
 		if v := recover(); v != nil {
-			a.ran(c, m, Reply{}, a.node.panicked("actor", a.ref.ID, v))
+			a.ran(c, m, Reply{}, a.node.panicked("actor", a.ref.ID, 1, v))
 			return
 		}
 		a.saw(TurnEnded, m, errTurnEnded) // the handler ended its goroutine
@@ -197,11 +197,32 @@ var noMessage = controlMessage(nil)
 // callback runs f, application code that no message asks for, in the object's turn. A
 // failure is logged and counted.
 func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadline clock.Mono, f func(c *Call) error) *Error {
+	return a.callbackAgain(claim, what, deadline, nil, f)
+}
+
+// tries counts those of a callback that runs until it succeeds. Of its failures the 1st, 2nd,
+// 4th, 8th and so on are logged, with their number.
+type tries int
+
+// next counts another one. A nil value is of a callback that runs once.
+func (t *tries) next() tries {
+	if t == nil {
+		return 1
+	}
+	*t++
+	return *t
+}
+
+func (t tries) logged() bool { return t&(t-1) == 0 }
+
+// callbackAgain is callback for one that has been tried before.
+func (a *objectCell) callbackAgain(claim *mailbox.Claim[message], what string, deadline clock.Mono, before *tries, f func(c *Call) error) *Error {
 	a.sawCallback(TurnBegan, what, nil)
+	try := before.next()
 	c := a.begin(claim, &noMessage, deadline)
 	defer c.over() // also if it ends its goroutine
-	err := guard(a.node, "object", a.ref.ID, func() error { return f(c) })
-	a.failed(what, err)
+	err := guardTry(a.node, "object", a.ref.ID, try, func() error { return f(c) })
+	a.failedTry(what, try, err)
 	a.sawCallback(TurnEnded, what, err)
 	if err == nil {
 		activate(c.joins.raise())
@@ -210,13 +231,21 @@ func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadli
 }
 
 // failed logs and counts what application code did not do, if err is not nil.
-func (a *objectCell) failed(what string, err *Error) {
+func (a *objectCell) failed(what string, err *Error) { a.failedTry(what, 1, err) }
+
+func (a *objectCell) failedTry(what string, try tries, err *Error) {
 	if err == nil {
 		return
 	}
 	a.node.counters.failedCallbacks.Add(1)
-	a.node.log.Warn().Str("object", clip(a.ref.ID)).Str("callback", clip(what)).Str("error", clip(err.Error())).
-		Msg("a callback failed")
+	if !try.logged() {
+		return
+	}
+	line := a.node.log.Warn().Str("object", clip(a.ref.ID)).Str("callback", clip(what))
+	if try > 1 {
+		line.Int("tries", int(try))
+	}
+	line.Str("error", clip(err.Error())).Msg("a callback failed")
 }
 
 // make makes the object's value. A failure is logged, as who asked for the object may be
@@ -253,10 +282,12 @@ func (a *objectCell) answer(m *message, r Reply, err *Error) {
 
 // guard runs application code of an object: its error gets a kind, its panic
 // becomes an InternalFailure.
-func guard(n *Node, what, id string, f func() error) (err *Error) {
+func guard(n *Node, what, id string, f func() error) *Error { return guardTry(n, what, id, 1, f) }
+
+func guardTry(n *Node, what, id string, try tries, f func() error) (err *Error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = n.panicked(what, id, v)
+			err = n.panicked(what, id, try, v)
 		}
 	}()
 	if e := f(); e != nil {
@@ -267,9 +298,11 @@ func guard(n *Node, what, id string, f func() error) (err *Error) {
 
 // panicked notes a panic of application code and returns what its caller is told. Called
 // where it was recovered.
-func (n *Node) panicked(what, id string, v any) *Error {
+func (n *Node) panicked(what, id string, try tries, v any) *Error {
 	n.counters.panics.Add(1)
-	n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
-		Msg("application code panicked")
+	if try.logged() {
+		n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
+			Msg("application code panicked")
+	}
 	return fail(errkind.InternalFailure, "", id, "the handler panicked")
 }

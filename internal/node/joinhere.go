@@ -144,8 +144,8 @@ func (n *Node) joined(j *PendingJoin, spot *objectCell, reply []byte) {
 	if from == nil {
 		from = n.entry
 	}
-	j.insist("OnJoinedActor", func() *Error {
-		err := n.joinedSpot(n.life, to, c.ref)
+	j.insist("OnJoinedActor", func(before *tries) *Error {
+		err := n.joinedSpot(n.life, to, c.ref, before)
 		if err != nil && to.gone.Load() {
 			return nil // there is nobody to be told any more
 		}

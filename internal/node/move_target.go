@@ -36,6 +36,8 @@ type moveIn struct {
 	// mine is when the Store first said that the Actor is this node's; 0: not yet.
 	mine clock.Mono
 
+	joinedTries, completeTries tries // of OnJoinedActor and OnJoinCompleted
+
 	clientGone bool // the Actor's client is to be told of as gone
 
 	mu       sync.Mutex
@@ -191,7 +193,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
 		failpoint.Hit("R13.before")
-		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref) })
+		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref, &i.joinedTries) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		} else {
@@ -200,7 +202,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
-		err := i.acting(ctx, func(ctx context.Context) *Error { return n.complete(ctx, i.cell, done) })
+		err := i.acting(ctx, func(ctx context.Context) *Error { return n.complete(ctx, i.cell, done, &i.completeTries) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
