@@ -2,6 +2,7 @@ package zlnode
 
 import (
 	"encoding/hex"
+	"reflect"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/node"
@@ -205,7 +206,10 @@ func joinDone(d node.JoinDone) JoinDone {
 	return done
 }
 
-// StuckObject is an Actor that does not go on, with the reason. See JoinCompleter.
+// StuckObject is an Actor that does not go on: Ref is the exact one for DestroyActor, Type
+// its stable type, SpotID the Spot that it is a member of, and Reason says for people which
+// callback failed last and with what, or that one hangs, or that its move did not end. See
+// JoinCompleter.
 type StuckObject = node.StuckObject
 
 // StuckObjects returns the Actors of the node that do not go on, by their ids.
@@ -213,7 +217,7 @@ func (n *Node) StuckObjects() []StuckObject { return n.inner.StuckObjects() }
 
 // actorCallbacks registers the callbacks that an Actor's value implements.
 func actorCallbacks(app *App, t *node.ObjectType, value any) {
-	checkCallbacks(app, "actor type", t.Name, value, map[string]bool{"OnJoinCompleted": implements[JoinCompleter](value)})
+	checkCallbacks(app, "actor type", t.Name, value, reflect.TypeFor[JoinCompleter]())
 	if implements[JoinCompleter](value) {
 		t.OnJoinCompleted = func(c *node.Call, a any, done node.JoinDone) error {
 			return a.(JoinCompleter).OnJoinCompleted(actorCall(c), joinDone(done))
