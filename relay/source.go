@@ -113,8 +113,6 @@ const (
 	// SourceGivenUp: the target says that it has dropped the unit, or knows nothing of it. From
 	// then on it takes the attempt never again.
 	SourceGivenUp
-	// SourceDoubt: somebody saw reason to look at the row.
-	SourceDoubt
 	// SourceRow: Row if Found, or Err.
 	SourceRow
 	// SourceAborted: Change, or Err.
@@ -288,8 +286,6 @@ func (s *Source) Step(now clock.Mono, e SourceEvent) {
 		s.committed(&e)
 	case SourceGivenUp:
 		s.givenUp()
-	case SourceDoubt:
-		s.doubt()
 	case SourceRow:
 		s.read(now, &e)
 	case SourceAborted:
