@@ -7,11 +7,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/internal/wire"
 )
 
 // logLines keeps what nodes log.
@@ -105,10 +107,35 @@ func TestTheDebugLogTellsWhyAJoinWasNotToBe(t *testing.T) {
 		if last.Error == "" {
 			t.Errorf("it does not say why: %+v", last)
 		}
+		x.walk.capture, x.walk.restore = nil, func(*walker, []byte) error { return errors.New("no light") }
+		x.goes(walkTo{})
+		saidLast("a join begins", "a join was admitted", "a move is reserved", "a move has sealed its actor",
+			"a move restores its actor once more, as the target failed to", "a move is aborted", "a join failed")
 		x.goes(walkTo{Spot: "nowhere"})
 		if last := saidLast("a join begins", "a join failed"); last.To != "nowhere" || last.Error == "" {
 			t.Errorf("it said %+v", last)
 		}
+	})
+}
+
+// req: RL-09
+func TestATargetWarnsThatItCommitsWithoutACutover(t *testing.T) {
+	var log logLines
+	o := crossingOptions{tune: func(c *node.Config) {
+		log.logged(zerolog.WarnLevel)(c)
+		c.RelocationCutoverWaitTimeout = 50 * time.Millisecond
+	}}
+	onCrossing(t, o, func(t *testing.T, x *crossing) {
+		cutover := x.roads.At(stallBefore, "a", "b", wire.CmdCutover, 1)
+		x.goes(walkTo{})
+		receive(t, cutover.Reached)
+		done := receive(t, x.walk.ended)
+		said := log.saying("a move to here is committed without its source's last word, as nothing was heard of it")
+		if len(said) != 1 || said[0].Level != "warn" || said[0].Node != "b" || said[0].Actor != x.ref.ID || said[0].Operation != done.Operation.String() {
+			t.Errorf("it said %+v", said)
+		}
+		x.roads.GoOn("a", "b")
+		x.isAt("b", x.spot.ID)
 	})
 }
 

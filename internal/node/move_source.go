@@ -447,6 +447,9 @@ func (o *moveOut) capture() *Error {
 // a link that was lost goes on behind what the target says that it has.
 func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.SourceEvent {
 	n := o.node
+	if e.Try > 1 {
+		o.log("a move restores its actor once more, as the target failed to", nil)
+	}
 	failpoint.Hit("R05.before")
 	if o.payload == nil {
 		segments := [][]byte{o.taken.head, o.taken.queue, o.taken.state}

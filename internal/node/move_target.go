@@ -173,6 +173,9 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetRefuse:
 		i.refuse(e)
 	case relay.TargetCommit:
+		if e.Fallback {
+			i.logTo(n.log.Warn(), "a move to here is committed without its source's last word, as nothing was heard of it", nil)
+		}
 		i.takeRow()
 		happened.Is = relay.TargetCommitted
 		failpoint.Hit("R11.before")

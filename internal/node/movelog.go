@@ -1,13 +1,15 @@
 package node
 
 import (
+	"github.com/rs/zerolog"
+
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/store"
 )
 
-// This file is what Joins and moves write to the log at level Debug: a line for each step,
-// with the operation by which the lines of both nodes are found. Below that level a step
-// costs one comparison.
+// This file is what Joins and moves write to the log, nearly all at level Debug: a line for
+// each step, with the operation by which the lines of both nodes are found. Below that level
+// a step costs one comparison.
 
 // moveLine is what one line says.
 type moveLine struct {
@@ -19,8 +21,8 @@ type moveLine struct {
 	err      *Error
 }
 
-func (n *Node) logMove(s moveLine) {
-	line := n.log.Debug()
+// logMove fills the line, if somebody reads it.
+func logMove(line *zerolog.Event, s moveLine) {
 	if !line.Enabled() {
 		return
 	}
@@ -37,7 +39,7 @@ func (j *PendingJoin) log(what string, err *Error) {
 	if j.Entry {
 		to = "an entry spot"
 	}
-	j.cell.node.logMove(moveLine{what, j.cell.ref.ID, j.Op, j.cell.context.SpotID(), to, j.began(), err})
+	logMove(j.cell.node.log.Debug(), moveLine{what, j.cell.ref.ID, j.Op, j.cell.context.SpotID(), to, j.began(), err})
 }
 
 // logEnd says how a Join ended of which its Actor is told at this node.
@@ -56,12 +58,14 @@ func (j *PendingJoin) logEnd(o JoinOutcome) {
 func (j *PendingJoin) began() clock.Mono { return j.Deadline.Add(-j.Timeout) }
 
 func (o *moveOut) log(what string, err *Error) {
-	o.node.logMove(moveLine{what, o.cell.ref.ID, o.join.Op, o.node.cfg.RID, o.to.rid, o.join.began(), err})
+	logMove(o.node.log.Debug(), moveLine{what, o.cell.ref.ID, o.join.Op, o.node.cfg.RID, o.to.rid, o.join.began(), err})
 }
 
-func (i *moveIn) log(what string, err *Error) {
+func (i *moveIn) log(what string, err *Error) { i.logTo(i.node.log.Debug(), what, err) }
+
+func (i *moveIn) logTo(line *zerolog.Event, what string, err *Error) {
 	i.mu.Lock()
 	op := i.op
 	i.mu.Unlock()
-	i.node.logMove(moveLine{what, i.cell.ref.ID, op, i.from.rid, i.node.cfg.RID, i.began, err})
+	logMove(line, moveLine{what, i.cell.ref.ID, op, i.from.rid, i.node.cfg.RID, i.began, err})
 }
