@@ -40,15 +40,14 @@ type moveIn struct {
 
 	clientGone bool // the Actor's client is to be told of as gone
 
+	events inbox[relay.TargetEvent]
+
 	mu       sync.Mutex
 	fence    relay.Fence
 	commits  bool // a commit was sent whose outcome is not known
 	progress relay.Progress
-	events   []relay.TargetEvent // that nobody has looked at yet
-	ended    bool                // nobody takes events any more
-	arrived  chan struct{}       // has room for one: there are some
-	asked    waiting             // for admission
-	request  []byte              // of that
+	asked    waiting // for admission
+	request  []byte  // of that
 	codec    uint8
 	restores waiting // for relay-ready
 	op       store.OpID
@@ -87,9 +86,7 @@ func (i *moveIn) run() {
 		var happened relay.TargetEvent
 		switch {
 		case due && next.Do == relay.TargetEnd:
-			i.mu.Lock()
-			i.ended, i.events = true, nil
-			i.mu.Unlock()
+			i.events.close()
 			i.end(&next)
 			return
 		case due:
@@ -125,11 +122,11 @@ func (i *moveIn) wait(until clock.Mono, assembling bool) relay.TargetEvent {
 		i.mu.Unlock()
 	}
 	for {
-		if e, ok := i.next(); ok {
+		if e, ok := i.events.next(); ok {
 			return e
 		}
 		select {
-		case <-i.arrived:
+		case <-i.events.arrived:
 		case <-whole:
 			i.mu.Lock()
 			defer i.mu.Unlock()
