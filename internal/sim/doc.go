@@ -9,7 +9,8 @@
 //
 // It covers who may act (leases, epochs), how objects come into being and end, messages and
 // their order and acknowledgement, Joins, moves, and the Sessions that are bound to Actors
-// which move. It does not run internal/node: its shells follow the same rules by hand.
+// which move. It does not run internal/node, whose rules its shells follow by hand, and has no
+// Instance Spots.
 //
 // A World has, for each node, a process at a time (or two, when one was taken for dead
 // and only slept). A process runs internal/lease and the machines of internal/creation
