@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/internal/clock"
 )
 
 // moveBytes is the payload of a large move.
@@ -105,7 +106,7 @@ func sendChunks(c *net.TCPConn, state []byte, budget int64) error {
 	list := make([][]byte, 0, 4)
 	for sent := uint32(0); sent < m.Chunks; {
 		mu.Lock()
-		_, index, ok := pacer.Next()
+		_, index, ok := pacer.Next(clock.Now())
 		mu.Unlock()
 		if !ok {
 			select {
@@ -148,7 +149,7 @@ func takeAcks(c *net.TCPConn, mu *sync.Mutex, pacer *chunker.Pacer[*chunker.Outg
 		received := binary.BigEndian.Uint32(in[whole-4:])
 		have = copy(in, in[whole:have])
 		mu.Lock()
-		ok := pacer.Acked(out, received)
+		ok := pacer.Acked(clock.Now(), out, received)
 		done = out.Done()
 		mu.Unlock()
 		if !ok {
@@ -255,13 +256,13 @@ func BenchmarkChunks(b *testing.B) {
 			var ratios, cpuRatios []float64
 			b.SetBytes(2 * moveBytes)
 			for b.Loop() {
-				var clock, cpu [2]float64
+				var wall, cpu [2]float64
 				for i := range ways {
 					i = (i + len(ratios)) % 2 // each goes first in turn
-					clock[i], cpu[i] = ways[i].measure(b)
-					clocks[i] = append(clocks[i], clock[i])
+					wall[i], cpu[i] = ways[i].measure(b)
+					clocks[i] = append(clocks[i], wall[i])
 				}
-				ratios, cpuRatios = append(ratios, clock[0]/clock[1]), append(cpuRatios, cpu[0]/cpu[1])
+				ratios, cpuRatios = append(ratios, wall[0]/wall[1]), append(cpuRatios, cpu[0]/cpu[1])
 			}
 			b.ReportMetric(moveBytes/median(clocks[0])/(1<<20), "plain-MiB/s")
 			b.ReportMetric(moveBytes/median(clocks[1])/(1<<20), "chunks-MiB/s")

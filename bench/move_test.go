@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/chunker"
 )
 
 // traveller is an Actor whose state is a block of bytes.
@@ -187,37 +188,54 @@ func percentiles(b *testing.B, ms []float64) {
 }
 
 // BenchmarkBesideMove is a request over the link by which an Actor with 64 MiB of state
-// moves, again and again, and with no move.
+// moves, again and again, and with no move. Requests are sent at their times whether or not
+// those before have been answered: else few would be sent while they take long. chunk-ms is
+// what a chunk of the move takes.
 func BenchmarkBesideMove(b *testing.B) {
+	const size, every = 64 << 20, 500 * time.Microsecond
 	for _, moving := range []bool{false, true} {
 		b.Run(fmt.Sprintf("moving=%v", moving), func(b *testing.B) {
-			w := startTravel(b, embeddedStore(b), 64<<20)
+			w := startTravel(b, embeddedStore(b), size)
 			to := w.servers[0].Actor(w.residents(b, 1)[0])
 			done := make(chan struct{})
-			var wg sync.WaitGroup
+			var mover, requests sync.WaitGroup
+			var hops []float64
 			if moving {
-				wg.Go(func() {
+				mover.Go(func() {
 					for {
 						select {
 						case <-done:
 							return
 						default:
-							w.hop(b)
+							hops = append(hops, w.hop(b).Seconds()*1e3)
 						}
 					}
 				})
 			}
+			var mu sync.Mutex // of times
 			var times []float64
+			tick := time.NewTicker(every)
+			defer tick.Stop()
 			for b.Loop() {
-				began := time.Now()
-				if _, err := to.RequestRaw(b.Context(), "echo", make([]byte, 40)); err != nil {
-					b.Fatal(err)
-				}
-				times = append(times, float64(time.Since(began).Microseconds())/1e3)
+				<-tick.C
+				requests.Go(func() {
+					began := time.Now()
+					if _, err := to.RequestRaw(b.Context(), "echo", make([]byte, 40)); err != nil {
+						b.Error(err)
+					}
+					took := time.Since(began).Seconds() * 1e3
+					mu.Lock()
+					times = append(times, took)
+					mu.Unlock()
+				})
 			}
+			requests.Wait()
 			close(done)
-			wg.Wait()
+			mover.Wait()
 			percentiles(b, times)
+			if moving {
+				b.ReportMetric(median(hops)/(size/chunker.ChunkBytes), "chunk-ms")
+			}
 		})
 	}
 }

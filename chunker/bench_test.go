@@ -3,6 +3,8 @@ package chunker
 import (
 	"fmt"
 	"testing"
+
+	"github.com/zlnode/zlnode/internal/clock"
 )
 
 const benchBytes = 64 << 20
@@ -31,15 +33,17 @@ func BenchmarkChunkAtSource(b *testing.B) {
 				p.Add(o, o)
 			}
 			views := make([][]byte, 0, 4)
+			now := clock.Mono(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				o, i, ok := p.Next()
+				o, i, ok := p.Next(now)
 				if !ok {
 					b.Fatal("nothing to send")
 				}
 				views, _ = o.AppendChunk(views[:0], i)
 				p.Written()
-				p.Acked(o, i+1)
+				now++
+				p.Acked(now, o, i+1)
 				if o.Done() {
 					o.Resume(0)
 					p.Add(o, o)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/internal/clock"
 )
 
 // A move of 5,000 bytes in two pieces, in chunks of 2 KiB of which two may be in flight.
@@ -21,7 +22,7 @@ func Example() {
 	pacer.Add("player-42", out)
 	for !out.Done() {
 		for {
-			move, i, ok := pacer.Next()
+			move, i, ok := pacer.Next(clock.Now())
 			if !ok {
 				break
 			}
@@ -38,7 +39,7 @@ func Example() {
 			}
 		}
 		fmt.Println("the target has", in.Received())
-		pacer.Acked(out, in.Received())
+		pacer.Acked(clock.Now(), out, in.Received())
 	}
 	state, err := in.Payload()
 	fmt.Println(len(state), err)

@@ -1,6 +1,10 @@
 package chunker
 
-import "github.com/zlnode/zlnode/internal/buf"
+import (
+	"time"
+
+	"github.com/zlnode/zlnode/internal/buf"
+)
 
 // Sizes in bytes.
 const (
@@ -16,6 +20,10 @@ const (
 	EntryChunkBytes = 32 << 10
 	// LinkBytes is the default of what one link may have in flight.
 	LinkBytes = 16 << 20
+
+	// windowHalf is how long a round trip counts, and as long again, as one that the road
+	// may take.
+	windowHalf = 5 * time.Second
 
 	// roomStart is how much memory a payload may get for its first bytes.
 	roomStart = buf.PooledMax

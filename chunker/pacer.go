@@ -3,6 +3,7 @@ package chunker
 import (
 	"slices"
 
+	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/invariant"
 )
 
@@ -11,9 +12,10 @@ import (
 //
 // It gives moves their turns one chunk at a time. The move whose turn it is waits for room,
 // and those behind it with it, so a move of small chunks does not starve one of large
-// ones. What is sent and not acknowledged stays within the link's limit and the node's
-// Budget, but one chunk may always be on its way: so a chunk, or a payload, of any size
-// comes through any limit.
+// ones. What is sent and not acknowledged stays within the link's limit, the node's Budget
+// and what the link's road and target work off as it comes, which the Pacer learns from how
+// long acknowledgements take. But one chunk may always be on its way: so a chunk, or a
+// payload, of any size comes through any limit.
 //
 // A Pacer, its Budget, all Pacers of that Budget and the Outgoings in them are used under
 // one lock, which is held for no longer than a call. Whoever holds it asks Next again
@@ -21,6 +23,7 @@ import (
 type Pacer[M any] struct {
 	node     *Budget
 	limit    int64 // 0: none
+	window   window
 	inFlight int64
 	handed   bool // a chunk waits in the link's queue
 	moves    []paced[M]
@@ -46,7 +49,7 @@ func (p *Pacer[M]) InFlight() int64 { return p.inFlight }
 
 // Full reports whether a chunk of ChunkBytes would have to wait for an acknowledgement: a
 // move that has not begun had better not begin.
-func (p *Pacer[M]) Full() bool { return !p.room(ChunkBytes) }
+func (p *Pacer[M]) Full() bool { return !p.room(ChunkBytes, ChunkBytes) }
 
 // Add lets a move begin, or go on behind what Resume said. It has its turn after those
 // that are there. out must be in no other Pacer, and stays in this one until all its
@@ -68,11 +71,13 @@ func (p *Pacer[M]) Add(move M, out *Outgoing) {
 
 // Next returns the chunk to send now, which counts as sent; the caller puts it in the
 // link's queue and calls Written when it has left that. ok is false while the chunk before
-// is there, while there is no room, and when all chunks are sent.
-func (p *Pacer[M]) Next() (move M, index uint32, ok bool) {
+// is there, while there is no room, and when all chunks are sent. now never goes back, here
+// and in Acked.
+func (p *Pacer[M]) Next(now clock.Mono) (move M, index uint32, ok bool) {
 	if p.handed {
 		return move, 0, false
 	}
+	p.window.tick(now)
 	for range p.moves {
 		if p.turn >= len(p.moves) {
 			p.turn = 0
@@ -82,13 +87,18 @@ func (p *Pacer[M]) Next() (move M, index uint32, ok bool) {
 			p.turn++
 			continue
 		}
-		size := int64(m.out.manifest.size(m.out.next))
-		if !p.room(size) {
+		size, chunkBytes := int64(m.out.manifest.size(m.out.next)), int64(m.out.manifest.ChunkBytes)
+		if !p.room(size, chunkBytes) {
 			return move, 0, false
 		}
 		index = m.out.next
 		m.out.next++
+		alone := p.inFlight == 0
 		p.flies(size)
+		p.window.drains = false
+		if alone || !p.room(chunkBytes, chunkBytes) {
+			p.window.watch(now, m.out, index, p.inFlight)
+		}
 		p.handed = true
 		p.turn++
 		return m.move, index, true
@@ -97,20 +107,20 @@ func (p *Pacer[M]) Next() (move M, index uint32, ok bool) {
 }
 
 // Written says that the chunk that Next gave last has left the link's queue. With one in
-// it at a time, a message of another kind waits for one chunk at most, whatever the
-// limits are.
+// it at a time, a message of another kind waits there for one chunk at most.
 func (p *Pacer[M]) Written() { p.handed = false }
 
 // Acked says that the target of out has its first chunks, received in number. Fewer than
 // before change nothing. It reports false, and changes nothing, if so many were never
 // sent. When all have come, out leaves the Pacer.
-func (p *Pacer[M]) Acked(out *Outgoing, received uint32) bool {
+func (p *Pacer[M]) Acked(now clock.Mono, out *Outgoing, received uint32) bool {
 	if received > out.next {
 		return false
 	}
 	if !out.paced || received <= out.acked {
 		return true
 	}
+	p.window.acked(now, out, received)
 	p.flies(-out.between(out.acked, received))
 	out.acked = received
 	if out.Done() {
@@ -126,6 +136,7 @@ func (p *Pacer[M]) Remove(out *Outgoing) {
 	if i < 0 {
 		return
 	}
+	p.window.forget(out)
 	p.flies(-out.inFlight())
 	out.paced = false
 	p.moves = slices.Delete(p.moves, i, i+1)
@@ -149,8 +160,12 @@ func (p *Pacer[M]) Lost() {
 	p.handed, p.turn = false, 0
 }
 
-func (p *Pacer[M]) room(more int64) bool {
-	return p.inFlight == 0 || (p.limit <= 0 || p.inFlight+more <= p.limit) && p.node.room(p.inFlight, more)
+// room reports whether a chunk of size bytes may be sent, of a move whose chunks have
+// chunkBytes.
+func (p *Pacer[M]) room(size, chunkBytes int64) bool {
+	then := p.inFlight + size
+	return p.inFlight == 0 ||
+		p.window.room(then, chunkBytes) && (p.limit <= 0 || then <= p.limit) && p.node.room(p.inFlight, size)
 }
 
 func (p *Pacer[M]) flies(bytes int64) {

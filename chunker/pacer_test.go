@@ -5,14 +5,31 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/zlnode/zlnode/internal/clock"
 )
 
-// link is a Pacer whose moves are named by a letter; Next's answers read "a0".
-type link struct{ *Pacer[string] }
+// link is a Pacer whose moves are named by a letter; Next's answers read "a0". Its window is
+// wide, and its clock stands still until a test moves it.
+type link struct {
+	*Pacer[string]
+	now *clock.Mono
+}
 
-func newLink(limit int64, node *Budget) link { return link{NewPacer[string](limit, node)} }
+func newLink(limit int64, node *Budget) link {
+	l := link{NewPacer[string](limit, node), new(clock.Mono)}
+	l.window.bytes = 1 << 40
+	return l
+}
+
+func (l link) Next() (move string, index uint32, ok bool) { return l.Pacer.Next(*l.now) }
+
+func (l link) Acked(out *Outgoing, received uint32) bool {
+	return l.Pacer.Acked(*l.now, out, received)
+}
 
 // sends returns what goes out until Next has nothing.
 func (l link) sends() string {
@@ -276,7 +293,9 @@ func TestPacersKeepTheirBounds(t *testing.T) {
 		node := new(Budget)
 		var links []link
 		for range rapid.IntRange(1, 3).Draw(t, "links") {
-			links = append(links, newLink(rapid.Int64Range(0, 12<<10).Draw(t, "limit"), node))
+			l := newLink(rapid.Int64Range(0, 12<<10).Draw(t, "limit"), node)
+			l.window.bytes = rapid.Int64Range(0, 12<<10).Draw(t, "window")
+			links = append(links, l)
 		}
 		type move struct {
 			out  *Outgoing
@@ -297,7 +316,7 @@ func TestPacersKeepTheirBounds(t *testing.T) {
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(links)-1).Draw(t, "link")
 			l := links[i]
-			switch rapid.SampledFrom([]string{"add", "next", "next", "next", "written", "written", "ack", "ack", "remove", "lost", "limit", "node"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"add", "next", "next", "next", "written", "written", "ack", "ack", "remove", "lost", "limit", "node", "time"}).Draw(t, "step") {
 			case "add":
 				m := &move{out: NewOutgoing([][]byte{make([]byte, rapid.IntRange(0, 9000).Draw(t, "bytes"))}, rapid.Uint32Range(ChunkMin, 4<<10).Draw(t, "chunk"), None)}
 				name := fmt.Sprint(len(names))
@@ -330,6 +349,9 @@ func TestPacersKeepTheirBounds(t *testing.T) {
 				if before > 0 && (l.limit > 0 && l.InFlight() > l.limit || node.limit > 0 && node.InFlight() > node.limit) {
 					t.Fatalf("%d of %d bytes on the link, %d of %d of the node", l.InFlight(), l.limit, node.InFlight(), node.limit)
 				}
+				if before > 0 && l.InFlight() > max(l.window.bytes, 2*int64(m.out.manifest.ChunkBytes)) {
+					t.Fatalf("%d bytes on the link, whose window is %d", l.InFlight(), l.window.bytes)
+				}
 				for _, other := range moves[i] {
 					if other.turn++; other == m || other.out.sent() {
 						other.turn = 0
@@ -361,6 +383,8 @@ func TestPacersKeepTheirBounds(t *testing.T) {
 				moves[i], queued[i] = nil, false
 			case "limit":
 				l.SetLimit(rapid.Int64Range(0, 12<<10).Draw(t, "limit"))
+			case "time":
+				*l.now = l.now.Add(time.Duration(rapid.Int64Range(0, int64(2*windowHalf)).Draw(t, "passes")))
 			case "node":
 				node.SetLimit(rapid.Int64Range(0, 16<<10).Draw(t, "limit"))
 			}

@@ -302,14 +302,14 @@ func TestAChunkAllocatesNothingAtItsSource(t *testing.T) {
 			p.Add(o, o)
 			received = 0
 		}
-		out, i, ok := p.Next()
+		out, i, ok := p.Next(0)
 		if !ok {
 			t.Fatal("nothing to send")
 		}
 		views, _ = out.AppendChunk(views[:0], i)
 		p.Written()
 		received++
-		p.Acked(o, received)
+		p.Acked(0, o, received)
 	}); got != 0 {
 		t.Errorf("%v allocations a chunk", got)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/invariant"
 )
 
 // send queues b within limit and brings the loop.
@@ -21,6 +22,9 @@ func (c *Conn) send(b *buf.Buf, limit int64) error {
 // turn: so a connection gets one write per turn, other sockets get theirs, and
 // under load a write carries what gathered in between. Loop only.
 func (c *Conn) flush() error {
+	if invariant.Enabled {
+		invariant.Check(c.socket.OutboundBuffered() == 0, "engine: bytes were copied into the reactor's own out buffer")
+	}
 	if c.out.waits() {
 		g := &c.loop.gather
 		c.out.gather(g, flushBytes)

@@ -6,6 +6,7 @@ import (
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/wire"
 )
 
@@ -51,7 +52,7 @@ func (s *streams) send(l *linkConn, t *stream, received uint32) (ok bool) {
 
 // acked takes how many chunks the target has. It is false for more than were sent.
 func (s *streams) acked(l *linkConn, t *stream, received uint32) (ok bool) {
-	s.with(l, func() { ok = l.pacer.Acked(t.out, received) })
+	s.with(l, func() { ok = l.pacer.Acked(clock.Now(), t.out, received) })
 	return ok
 }
 
@@ -68,7 +69,7 @@ func (s *streams) with(l *linkConn, change func()) {
 		return
 	}
 	change()
-	t, index, ok := l.pacer.Next()
+	t, index, ok := l.pacer.Next(clock.Now())
 	s.mu.Unlock()
 	if !ok {
 		return
