@@ -97,8 +97,13 @@ func (s *SessionContext) Node() *Node { return s.inner.Node().Outer().(*Node) }
 // owner checks the ref; InvalidOperation: the id is another incarnation now;
 // Unavailable: the Actor is not there, or its node is not linked. An Actor has
 // one binding: an earlier one, of another Session, ends. Binding the same
-// incarnation again does nothing. If the link to the Actor's node is lost the
-// binding ends, and the Actor must be bound again.
+// incarnation again does nothing. A Session may have several bindings.
+//
+// A binding goes along when its Actor moves to another node: the client's packets wait
+// meanwhile, for SessionRelocationSealTimeout at most, and come in their order. To bind an
+// Actor that is just moving is Unavailable. A binding ends with the Session,
+// with the Actor, and if the link to the Actor's node is lost. Packets are refused then and
+// pushes fail with InvalidOperation, until the Actor is bound again.
 func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error { return s.inner.Bind(ctx, ref) }
 
 // Push sends a one-way packet with a JSON payload to the client.

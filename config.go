@@ -167,7 +167,8 @@ type Config struct {
 	MaxMoves int
 
 	// Logger gets the node's log. The zero value logs nothing; then causes that callers are
-	// not told, such as a handler's panic, are lost. The Redis client under StoreURL writes
+	// not told, such as a handler's panic, are lost. Level Debug tells each step of Joins and
+	// moves, with the OperationID. The Redis client under StoreURL writes
 	// failed dials to standard error beside it: it has one logger for the process, which
 	// SetLogger of github.com/redis/go-redis/v9 replaces.
 	Logger zerolog.Logger

@@ -44,6 +44,7 @@ func (w *thingWorld) app() *zlnode.App {
 // S01: callers of three nodes race for one missing id.
 // req: CR-01
 func TestOneFactoryRunsHoweverManyRace(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var things thingWorld
 		a, b := w.server("a", things.app()), w.server("b", things.app())
@@ -90,6 +91,7 @@ func TestOneFactoryRunsHoweverManyRace(t *testing.T) {
 }
 
 func TestCreateOfAnIdThatExistsIsRefused(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var things thingWorld
 		app := things.app()
@@ -117,6 +119,7 @@ func TestCreateOfAnIdThatExistsIsRefused(t *testing.T) {
 
 // req: CR-03
 func TestPlacementGoesOnlyWhereTheActorFits(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var things thingWorld
 		other := func() *zlnode.App {
@@ -150,6 +153,7 @@ func TestPlacementGoesOnlyWhereTheActorFits(t *testing.T) {
 // S03: nothing of a creation is visible before it is done.
 // req: CR-06 CR-11
 func TestAcceptPublishesTheActorAtOnce(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		entered, decide := make(chan *thing), make(chan struct{})
 		things := thingWorld{admit: func(c *zlnode.CreateActorCall) (zlnode.Admission, error) {
@@ -197,6 +201,7 @@ func TestAcceptPublishesTheActorAtOnce(t *testing.T) {
 
 // req: CR-07
 func TestARejectedActorLeavesNothing(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var refuse atomic.Bool
 		refuse.Store(true)
@@ -227,6 +232,7 @@ func TestARejectedActorLeavesNothing(t *testing.T) {
 
 // req: CR-08
 func TestAFailedCreationLeavesNothing(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		stuck := make(chan struct{})
 		defer close(stuck)
@@ -292,6 +298,7 @@ func TestAFailedCreationLeavesNothing(t *testing.T) {
 
 // req: CR-13
 func TestOneDeadlineCoversAWholeCreation(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		release := make(chan struct{})
 		var deadline atomic.Pointer[time.Time]
@@ -333,6 +340,7 @@ func TestOneDeadlineCoversAWholeCreation(t *testing.T) {
 
 // req: ID-01
 func TestIdsAreExactAndGlobal(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		a, b := w.server("a", counterApp()), w.server("b", counterApp())
 		w.linked(a, 1)
@@ -384,6 +392,7 @@ func TestIdsAreExactAndGlobal(t *testing.T) {
 // S08 and:
 // req: ID-03
 func TestGenerationsTellIncarnationsApart(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		w.server("a", counterApp())
 		w.server("b", counterApp())

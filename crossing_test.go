@@ -192,6 +192,7 @@ func (x *crossing) stays(kind zlnode.Kind, entry string) {
 	if done.Outcome != zlnode.JoinFailed || zlnode.KindOf(done.Err) != kind {
 		x.t.Errorf("the join ended %v with %v, want %v", done.Outcome, done.Err, kind)
 	}
+	namesItsObject(x.t, &done)
 	x.unmoved(entry)
 }
 

@@ -35,7 +35,9 @@ const (
 // Errorf makes an error for a handler to return. Its kind and text reach the
 // caller as they are; a client reads them too, so they must tell nothing about
 // the inside of the server. Any other error that a handler returns reaches a
-// client as its kind alone. Who creates an Actor or a User Spot by a call learns the kind
+// client as its kind alone; the node of a request's handler logs it if a program is at
+// fault: InternalFailure, and what the engine found wrong, such as a payload that is not of
+// the handler's form or a reply that is too long. Who creates an Actor or a User Spot by a call learns the kind
 // alone of an error of its factory or its callbacks; for a text see Reject.
 func Errorf(kind Kind, format string, args ...any) error {
 	return node.Errorf(kind, format, args...)

@@ -15,6 +15,7 @@ import (
 // S31: what races with the close of a spot is handled once, by it if it was accepted before,
 // else by the next one and never by it, in the order of its sender.
 func TestWhatRacesWithACloseIsHandledOnceAndInOrder(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		a := w.server("a", q.app())
@@ -79,6 +80,7 @@ func TestWhatRacesWithACloseIsHandledOnceAndInOrder(t *testing.T) {
 
 // req: CL-01
 func TestAnInstanceSpotClosesItselfFromAHandlerOrATimer(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		deadlines := make(chan bool, 2)
@@ -138,6 +140,7 @@ func (w *world) idle() {
 // Unused ones only: not with a timer, not while something runs or has run lately.
 // req: CL-01
 func TestAnInstanceSpotThatNobodyUsesIsEvicted(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, InstanceSpotIdleTimeout: 50 * time.Millisecond}, q.app())
@@ -198,6 +201,7 @@ func TestAnInstanceSpotStaysByDefault(t *testing.T) {
 // At a shutdown accepted messages are handled and OnClosing runs; the id is free.
 // req: CL-02
 func TestAShutdownClosesInstanceSpots(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		a, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), q.app())
@@ -231,6 +235,7 @@ func TestAShutdownClosesInstanceSpots(t *testing.T) {
 // A node that stops while it creates a Spot does not keep the id, nor the message: another
 // node has both.
 func TestANodeThatStopsHandsItsActivationsOn(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		entered, release := make(chan string, 2), make(chan struct{})

@@ -107,6 +107,7 @@ func step(ctx context.Context, n *zlnode.Node, id string, i int) (questState, er
 // handles; the others are handled by it, too, each once.
 // req: CR-01 CR-18
 func TestFirstMessagesOfManyMakeOneInstanceSpot(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		a, b := w.server("a", q.app()), w.server("b", q.app())
@@ -169,6 +170,7 @@ func TestFirstMessagesOfManyMakeOneInstanceSpot(t *testing.T) {
 // is handled, and then the first message comes first, and the rest in its order.
 // req: CR-02 CR-18 FO-13
 func TestWhatComesDuringAnActivationWaitsBehindTheFirstMessage(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		entered, open := make(chan struct{}, 1), make(chan struct{})
 		q := quests{factory: func(*zlnode.SpotContext) error {
@@ -228,6 +230,7 @@ func TestWhatComesDuringAnActivationWaitsBehindTheFirstMessage(t *testing.T) {
 
 // A send that waits for the spot is done when the spot's queue has it, whatever runs before.
 func TestASendIsDoneOnceTheSpotIsOpen(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		entered, open := make(chan struct{}, 1), make(chan struct{})
 		q := quests{hold: make(chan struct{}), factory: func(*zlnode.SpotContext) error {
@@ -269,6 +272,7 @@ func TestASendIsDoneOnceTheSpotIsOpen(t *testing.T) {
 // so does the next call.
 // req: CR-08
 func TestAnActivationThatFailsFailsOneCallAlone(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var failures atomic.Int64
 		q := quests{initialize: func(*zlnode.SpotCall) error {
@@ -317,6 +321,7 @@ func TestAnActivationThatFailsFailsOneCallAlone(t *testing.T) {
 
 // A factory or OnInitialize that hangs past the deadline: the next call has another spot.
 func TestAnActivationThatHangsIsGivenUpAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		for _, way := range []string{"factory", "initialize"} {
 			release := make(chan struct{})
@@ -349,6 +354,7 @@ func TestAnActivationThatHangsIsGivenUpAtItsDeadline(t *testing.T) {
 
 // req: FO-12
 func TestAnInstanceMessageGoesByWhatIsThere(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		app := q.app()
@@ -396,6 +402,7 @@ func TestAnInstanceMessageGoesByWhatIsThere(t *testing.T) {
 
 // S05: nodes that are full are passed over, within one call.
 func TestAFullNodeIsFollowedByAnother(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, MaxSpots: 1}, q.app())
@@ -424,6 +431,7 @@ func TestAFullNodeIsFollowedByAnother(t *testing.T) {
 // factory never runs.
 // req: CR-01
 func TestOneKindWinsARaceForAnId(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		var rooms atomic.Int64
@@ -468,6 +476,7 @@ func TestOneKindWinsARaceForAnId(t *testing.T) {
 // A first message is stored, with what belongs to it in 1 MiB.
 // req: CR-09
 func TestAFirstMessageHasRoomForItsRecord(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var q quests
 		w.server("a", q.app())
@@ -494,6 +503,7 @@ func TestAFirstMessageHasRoomForItsRecord(t *testing.T) {
 // What is accepted behind a first message that cannot be stored has a spot all the same.
 // req: CR-18
 func TestAFirstMessageThatIsTooLargeFailsAlone(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		closing, open := make(chan struct{}, 10), make(chan struct{})
 		q := quests{closing: func(*zlnode.SpotCall) { closing <- struct{}{}; <-open }}

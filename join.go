@@ -2,6 +2,7 @@ package zlnode
 
 import (
 	"encoding/hex"
+	"reflect"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/node"
@@ -102,7 +103,7 @@ func (j *JoinCall) Defer() error {
 // Actor is a member now.
 //
 // If it fails it is tried again, with the same Operation, until the Join's deadline, but for
-// a second at least. After that the Actor stays sealed: what it holds does not run,
+// a second at least; the 1st, 2nd, 4th, 8th failure and so on are logged. After that the Actor stays sealed: what it holds does not run,
 // what comes is Unavailable, and Node.StuckObjects has it until it is destroyed by its
 // exact ref.
 type JoinCompleter interface {
@@ -191,7 +192,7 @@ type JoinDone struct {
 	Outcome   JoinOutcome
 	Ref       ActorRef // of JoinAccepted: where the Actor is now
 	Reply     []byte   // of OnActorJoin, if it gave one; of JoinAccepted and JoinRejected
-	Err       error    // of JoinFailed
+	Err       error    // of JoinFailed; an *Error about the Actor, or about the Spot
 }
 
 // DecodeReply decodes a JSON reply into v.
@@ -205,7 +206,10 @@ func joinDone(d node.JoinDone) JoinDone {
 	return done
 }
 
-// StuckObject is an Actor that does not go on, with the reason. See JoinCompleter.
+// StuckObject is an Actor that does not go on: Ref is the exact one for DestroyActor, Type
+// its stable type, SpotID the Spot that it is a member of, and Reason says for people which
+// callback failed last and with what, or that one hangs, or that its move did not end. See
+// JoinCompleter.
 type StuckObject = node.StuckObject
 
 // StuckObjects returns the Actors of the node that do not go on, by their ids.
@@ -213,7 +217,7 @@ func (n *Node) StuckObjects() []StuckObject { return n.inner.StuckObjects() }
 
 // actorCallbacks registers the callbacks that an Actor's value implements.
 func actorCallbacks(app *App, t *node.ObjectType, value any) {
-	checkCallbacks(app, "actor type", t.Name, value, map[string]bool{"OnJoinCompleted": implements[JoinCompleter](value)})
+	checkCallbacks(app, "actor type", t.Name, value, reflect.TypeFor[JoinCompleter]())
 	if implements[JoinCompleter](value) {
 		t.OnJoinCompleted = func(c *node.Call, a any, done node.JoinDone) error {
 			return a.(JoinCompleter).OnJoinCompleted(actorCall(c), joinDone(done))

@@ -18,6 +18,7 @@ import (
 // Actor's messages behind them, with one operation.
 // req: JN-07, JN-10, RL-22
 func TestACallbackBehindAJoinIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -61,6 +62,7 @@ func TestACallbackBehindAJoinIsTriedAgain(t *testing.T) {
 // though it is a member, or with its node.
 // req: JN-10, RL-22
 func TestAnActorWhoseJoinCannotBeCompletedIsSealed(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -126,6 +128,7 @@ func TestAnActorWhoseJoinCannotBeCompletedIsSealed(t *testing.T) {
 
 // req: JN-10
 func TestANodeWithASealedActorStops(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), w.app())
@@ -153,6 +156,7 @@ func TestANodeWithASealedActorStops(t *testing.T) {
 // A callback that takes longer than the Join may shows as stuck, and goes on when it ends.
 // req: RL-22
 func TestACallbackThatTakesLongIsNotTriedTwiceAtOnce(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -178,6 +182,7 @@ func TestACallbackThatTakesLongIsNotTriedTwiceAtOnce(t *testing.T) {
 
 // A Spot is closed or has a member, never both; and an Actor is destroyed or joins.
 func TestAJoinRacesTheEndsOfItsSpotAndItsActor(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())

@@ -15,6 +15,7 @@ import (
 // From the handler through both Spots to the Actor's next message, there and back.
 // req: JN-08, JN-11, JN-14, JN-17, ID-06
 func TestAJoinChangesTheSpotBetweenTwoMessages(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		w.admit = func(c *zlnode.JoinSpotCall) (zlnode.Admission, error) {
@@ -105,6 +106,7 @@ func TestAJoinChangesTheSpotBetweenTwoMessages(t *testing.T) {
 
 // req: JN-14
 func TestARejectedActorStaysWhereItIs(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -138,6 +140,7 @@ func TestARejectedActorStaysWhereItIs(t *testing.T) {
 
 // req: JN-12
 func TestAJoinToWhereTheActorIsChangesNothing(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -170,6 +173,7 @@ func TestAJoinToWhereTheActorIsChangesNothing(t *testing.T) {
 
 // req: JN-09
 func TestAFailedJoinSaysWhy(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -226,6 +230,7 @@ func TestAFailedJoinSaysWhy(t *testing.T) {
 
 // req: JN-16
 func TestAReplyOfAJoinHasAMegabyte(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		w.admit = func(*zlnode.JoinSpotCall) (zlnode.Admission, error) { return zlnode.Accept(make([]byte, 1<<20)), nil }
@@ -242,6 +247,7 @@ func TestAReplyOfAJoinHasAMegabyte(t *testing.T) {
 // it was too late, and stays; what has not begun does not.
 // req: JN-02, JN-09
 func TestAJoinThatIsTooLateFailsOnce(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -275,6 +281,7 @@ func TestAJoinThatIsTooLateFailsOnce(t *testing.T) {
 
 // req: JN-04
 func TestAHandlerThatFailsJoinsNothing(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -289,6 +296,7 @@ func TestAHandlerThatFailsJoinsNothing(t *testing.T) {
 
 // req: JN-03
 func TestASpotsHandlerHasItsMembersJoin(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -326,6 +334,7 @@ func (s keptState) Restore(*counter, []byte) error {
 
 // req: JN-11, PO-07
 func TestNoAdapterIsCalledForAJoinWithinTheNode(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		app := w.app()
@@ -352,6 +361,7 @@ func TestNoAdapterIsCalledForAJoinWithinTheNode(t *testing.T) {
 // One call, however often it is copied and used, is one Join.
 // req: JN-03
 func TestACopyOfAJoinCallIsTheSameCall(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		app := w.app()
@@ -396,6 +406,7 @@ func TestACopyOfAJoinCallIsTheSameCall(t *testing.T) {
 // An Actor is a member of one Spot, and a member is destroyed in none but the Entry Spot.
 // req: JN-14
 func TestAMemberLeavesBeforeItIsDestroyed(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
@@ -421,6 +432,7 @@ func TestAMemberLeavesBeforeItIsDestroyed(t *testing.T) {
 // members yet when they are closed.
 // req: JN-09, JN-13
 func TestAShutdownEndsJoinsAndKeepsMembers(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), w.app())
@@ -464,6 +476,7 @@ func TestAShutdownEndsJoinsAndKeepsMembers(t *testing.T) {
 // A Join that the Store has is one, also if the node was not told.
 // req: JN-10
 func TestAJoinWhoseAnswerIsLostIsFoundOut(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		st := w.location()

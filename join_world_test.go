@@ -1,10 +1,12 @@
 package zlnode_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/zlnode/zlnode"
@@ -219,8 +221,20 @@ func (w *joinWorld) joins(to zlnode.Addr, o joinOrder) zlnode.JoinDone {
 // fails is join for one that fails with that kind.
 func (w *joinWorld) fails(to zlnode.Addr, o joinOrder, kind zlnode.Kind) {
 	w.t.Helper()
-	if done := w.join(to, o); done.Outcome != zlnode.JoinFailed || zlnode.KindOf(done.Err) != kind {
+	done := w.join(to, o)
+	if done.Outcome != zlnode.JoinFailed || zlnode.KindOf(done.Err) != kind {
 		w.t.Errorf("the join of %+v ended %v with %v, want %v", o, done.Outcome, done.Err, kind)
+	}
+	namesItsObject(w.t, &done)
+}
+
+// namesItsObject fails unless the error of a Join that failed says what failed, and of which
+// object.
+func namesItsObject(t *testing.T, done *zlnode.JoinDone) {
+	t.Helper()
+	var e *zlnode.Error
+	if !errors.As(done.Err, &e) || e.Op != "join" || e.Object == "" || e.Text == "" && e.Err == nil {
+		t.Errorf("the join failed with %+v, of which one does not learn what it is about", done.Err)
 	}
 }
 

@@ -93,6 +93,7 @@ func twoNodes(t *testing.T, w *world, gate *gate) (nodes []*zlnode.Node) {
 }
 
 func TestMessagesOfOneSenderStayInOrder(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		for _, n := range twoNodes(t, w, nil) {
 			id := "order-" + n.RID()
@@ -126,6 +127,7 @@ func TestMessagesOfOneSenderStayInOrder(t *testing.T) {
 
 // req: FO-04
 func TestEveryFailureHasAKindAndNamesTheActor(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		for _, n := range twoNodes(t, w, nil) {
 			r := n.Actor("r")
@@ -163,6 +165,7 @@ func TestEveryFailureHasAKindAndNamesTheActor(t *testing.T) {
 }
 
 func TestRawPayloadsPassUnchanged(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		for _, n := range twoNodes(t, w, nil) {
 			for _, size := range []int{0, 1, 100, 64 << 10, 1 << 20} {
@@ -183,6 +186,7 @@ func TestRawPayloadsPassUnchanged(t *testing.T) {
 // A request ends once, by whatever comes first; what comes later is dropped.
 // req: FO-03
 func TestARequestEndsExactlyOnce(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		gate := newGate()
 		nodes := twoNodes(t, w, gate)
@@ -246,6 +250,7 @@ func TestARequestEndsExactlyOnce(t *testing.T) {
 }
 
 func TestAHandlerThatWaitsStopsOnlyItsOwnActor(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		gate := newGate()
 		nodes := twoNodes(t, w, gate)
@@ -271,6 +276,7 @@ func TestAHandlerThatWaitsStopsOnlyItsOwnActor(t *testing.T) {
 }
 
 func TestAFullQueueRefusesAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		gate := newGate()
 		nodes := twoNodes(t, w, gate)
@@ -303,6 +309,7 @@ func TestAFullQueueRefusesAndLosesNothing(t *testing.T) {
 // them, and Actors of one Entry Spot do not wait for each other.
 // req: MB-01
 func TestPayloadNeverPassesASpotCallback(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		gate := newGate()
 		app := recorderApp(gate)
@@ -350,6 +357,7 @@ func TestAWrongRegistrationIsReportedAtStart(t *testing.T) {
 }
 
 func TestACallThatIsKeptSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		app := zlnode.NewApp()
 		kept := make(chan *zlnode.ActorCall, 1)
@@ -377,6 +385,7 @@ func TestACallThatIsKeptSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestAHandlersOwnFailureIsCountedAndLogged(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		nodes := twoNodes(t, w, nil)
 		_, err := zlnode.Request[int](w.ctx, nodes[1].Actor("r"), "fail", "plain")

@@ -13,11 +13,12 @@ import (
 // A thousand Actors want to move at once. The states that are captured and not yet restored
 // are those of the moves that have a permit, whatever waits.
 func TestAThousandMovesHoldAFewStates(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		const permits = 8
 		actors := 1000
 		if !strings.Contains(t.Name(), "redis") { // the embedded store takes milliseconds for each
-			actors = 200
+			actors = 64
 		}
 		var captured, most atomic.Int64
 		walk := &walkWorld{}
@@ -65,6 +66,7 @@ func TestAThousandMovesHoldAFewStates(t *testing.T) {
 // A room that is full by Members lets in as many as it has room for, however many ask at once
 // from both nodes.
 func TestMembersCountWhoIsOnTheWay(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		const size, actors = 2, 12
 		walk := &walkWorld{admit: func(c *zlnode.JoinSpotCall) (zlnode.Admission, error) {

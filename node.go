@@ -82,12 +82,18 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 // a move took.
 type Stats = node.Stats
 
-// MoveStats is about the Actors that have changed their node, and Spread how long something
-// took: how many times, and its median, 99th percentile and maximum.
-type (
-	MoveStats = node.MoveStats
-	Spread    = node.Spread
-)
+// MoveStats is about the Actors that have changed their node since this one started: Out
+// of them another node has taken over from this one, In have been opened at this one.
+// SourceStop is a Spread of how long each that left stood still here, from the end of its
+// turns until all that was held for it was relayed. TargetResume is one of how long each that
+// came took from the moment that the Store named this node its owner to its first turn, with
+// the callbacks in between. What lies between the two parts no one node's clock can tell.
+type MoveStats = node.MoveStats
+
+// Spread is how long something took: Count is how many times it was measured, P50, P99 and
+// Max are time.Durations, the median, the 99th percentile and the longest. P50 and P99 are
+// up to 1/16 too long. All are 0 as long as Count is.
+type Spread = node.Spread
 
 // Stats returns the present state.
 func (n *Node) Stats() Stats { return n.inner.Stats() }

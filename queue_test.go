@@ -10,6 +10,7 @@ import (
 // refused to its sender here, and to who asked from another node; nothing that was
 // accepted is lost, and the room comes back with the turns.
 func TestTheQueuesOfANodeShareABudget(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		g := newGate()
 		n := w.start(zlnode.Config{RID: "s", Role: zlnode.RoleServer, QueueBytes: 1 << 20}, recorderApp(g))

@@ -16,14 +16,18 @@ const (
 	CompressZstd = Compression(node.CompressZstd) // smaller, and slower
 )
 
-// RelocationPolicy says what of an object goes along when it moves to another node: by a
-// Join, or because its node is emptied. Each type has one, and it never changes after
-// Start. A move within a node needs none: the value stays what it is.
+// RelocationPolicy says what of an object goes along when it moves to another node. Each
+// type has one, the same at all nodes, and it never changes after Start. A move within a
+// node needs none: the value stays what it is.
+//
+// Only Actors move so far, by a Join to a Spot of another node; the policies of Spots are
+// checked at Start and nothing uses them yet.
 type RelocationPolicy struct {
 	inner   node.Policy
 	capture func(value any) ([]byte, error)
 	restore func(value any, state []byte) error
 	fits    func(value any) bool // the type of its adapter; nil: any
+	wrong   string               // what its maker got wrong
 }
 
 // The policies without an adapter.
@@ -51,7 +55,7 @@ type StateAdapter[T any] interface {
 // PreserveStateWith has queue, timers and what the adapter captures go along.
 func PreserveStateWith[T any](adapter StateAdapter[T]) RelocationPolicy {
 	if adapter == nil {
-		return RelocationPolicy{}
+		return RelocationPolicy{wrong: "PreserveStateWith got no adapter, but nil; without a state the policy is RecreateOnRelocation"}
 	}
 	return RelocationPolicy{
 		inner: node.PreserveState,
@@ -70,8 +74,10 @@ func PreserveStateWith[T any](adapter StateAdapter[T]) RelocationPolicy {
 // apply makes p the policy of the type, whose values are of value's type.
 func (p RelocationPolicy) apply(app *App, t *node.ObjectType, what string, value any) {
 	switch {
+	case p.wrong != "":
+		app.app.Fail("%s %q: %s", what, t.Name, p.wrong)
 	case p.inner == 0:
-		app.app.Fail("%s %q has no relocation policy", what, t.Name)
+		app.app.Fail("%s %q has no relocation policy; give it DisableRelocation, RecreateOnRelocation or PreserveStateWith", what, t.Name)
 	case p.fits != nil && !p.fits(value):
 		app.app.Fail("%s %q: the adapter of its relocation policy is one of another type than %s", what, t.Name, fmt.Sprintf("%T", value))
 	}

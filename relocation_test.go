@@ -34,7 +34,7 @@ func TestEachTypeHasOneRelocationPolicy(t *testing.T) {
 		"none of an Instance Spot": {func(app *zlnode.App) { zlnode.DefineInstanceSpot(app, "x", spot, zlnode.RelocationPolicy{}) }, "no relocation policy"},
 		"no adapter": {func(app *zlnode.App) {
 			zlnode.DefineActor(app, "x", actor, zlnode.PreserveStateWith[counter](nil))
-		}, "no relocation policy"},
+		}, "PreserveStateWith got no adapter"},
 		"another's adapter":    {func(app *zlnode.App) { zlnode.DefineInstanceSpot(app, "x", other, preserve) }, "adapter"},
 		"a shell with a state": {func(app *zlnode.App) { zlnode.DefineUserSpot(app, "x", spot, zlnode.PerActor, preserve) }, "RecreateOnRelocation"},
 		"a shell that stays": {func(app *zlnode.App) {
@@ -107,14 +107,15 @@ func TestCallbacksOfJoinsThatNobodyCallsAreMistakesOfTheRegistration(t *testing.
 	_, err := zlnode.Start(t.Context(), zlnode.Config{}, app)
 	wantKind(t, err, zlnode.InvalidOperation)
 	for mistake, told := range map[string]bool{
-		`"entry": nobody asks the OnActorJoin`:       true,
-		`"instance": nobody asks the OnActorJoin`:    true,
-		`"instance": an Instance Spot has no member`: true,
-		`"user": OnJoinCompleted`:                    true,
-		`"actor": OnActorJoin, OnJoinedActor and`:    true,
-		`"wrong": its method OnJoinCompleted`:        true,
-		`"user": nobody asks`:                        false,
-		`"entry": an Instance Spot`:                  false,
+		`"entry": nobody asks the OnActorJoin`:                                        true,
+		`"instance": nobody asks the OnActorJoin`:                                     true,
+		`"instance": an Instance Spot has no member`:                                  true,
+		`"user": OnJoinCompleted`:                                                     true,
+		`"actor": OnActorJoin, OnJoinedActor and`:                                     true,
+		`"wrong": its method OnJoinCompleted(*zlnode.ActorCall) error is no callback`: true,
+		`want OnJoinCompleted(*zlnode.ActorCall, zlnode.JoinDone) error`:              true,
+		`"user": nobody asks`:                                                         false,
+		`"entry": an Instance Spot`:                                                   false,
 	} {
 		if strings.Contains(err.Error(), mistake) != told {
 			t.Errorf("it tells of %s: %v:\n%v", mistake, !told, err)

@@ -3,6 +3,8 @@ package zlnode
 import (
 	"math"
 	"reflect"
+	"regexp"
+	"strings"
 
 	"github.com/zlnode/zlnode/internal/node"
 	"github.com/zlnode/zlnode/store"
@@ -64,6 +66,12 @@ type DisconnectObserver interface {
 
 // Closer runs when the Spot is closed, behind all work that was accepted. c's deadline is
 // the operation's. Not if the process is killed.
+//
+// With HostShutdown the Spot's members are still there, and have no such callback of their
+// own: so the Spot may send to its members and ask them (one that is SpotWide with
+// Yielding), which is the time to save their state. What they are sent runs before they end.
+// All else that the node's objects send or ask then ends with ShuttingDown, and clients are
+// gone. With the other reasons there are no members.
 type Closer interface {
 	OnClosing(c *SpotCall, reason ClosingReason) error
 }
@@ -138,14 +146,39 @@ func spotFactory[S any](factory func(*SpotContext) (*S, error)) func(*node.Objec
 	return func(c *node.ObjectContext) (any, error) { return made(factory(spotContext(c))) }
 }
 
-// checkCallbacks reports methods that have the name of a callback and not its signature,
-// which nobody would call.
-func checkCallbacks(app *App, what, stableType string, value any, callbacks map[string]bool) {
-	for name, is := range callbacks {
-		if _, has := reflect.TypeOf(value).MethodByName(name); has && !is {
-			app.app.Fail("%s %q: its method %s has not the signature of the callback of that name, so nobody would call it", what, stableType, name)
+// checkCallbacks reports methods that have the name of a callback, an interface of one
+// method each, and not its signature.
+func checkCallbacks(app *App, what, stableType string, value any, callbacks ...reflect.Type) {
+	t := reflect.TypeOf(value)
+	for _, c := range callbacks {
+		want := c.Method(0)
+		if has, ok := t.MethodByName(want.Name); ok && !t.Implements(c) {
+			app.app.Fail("%s %q: its method %s is no callback, so nobody would call it; want %s", what, stableType, signature(has.Name, has.Type, 1), signature(want.Name, want.Type, 0))
 		}
 	}
+}
+
+// aliased is how reflection names types that the package has from an internal one.
+var aliased = regexp.MustCompile(`\bnode\.`)
+
+// signature writes a method as its declaration has it, without the first parameters.
+func signature(name string, f reflect.Type, without int) string {
+	var in, out []string
+	for i := without; i < f.NumIn(); i++ {
+		in = append(in, f.In(i).String())
+	}
+	for i := range f.NumOut() {
+		out = append(out, f.Out(i).String())
+	}
+	s := name + "(" + strings.Join(in, ", ") + ")"
+	switch len(out) {
+	case 0:
+	case 1:
+		s += " " + out[0]
+	default:
+		s += " (" + strings.Join(out, ", ") + ")"
+	}
+	return aliased.ReplaceAllString(s, "zlnode.")
 }
 
 func implements[I any](value any) bool { _, ok := value.(I); return ok }
@@ -156,12 +189,9 @@ func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotT
 		o(app.app, t)
 	}
 	var value any = (*S)(nil)
-	checkCallbacks(app, "spot type", t.Name, value, map[string]bool{
-		"Configure": implements[Configurer](value), "OnCreate": implements[Admitter](value), "OnInitialize": implements[Initializer](value),
-		"OnDisconnectActor": implements[DisconnectObserver](value), "OnClosing": implements[Closer](value),
-		"OnActorJoin": implements[JoinAdmitter](value), "OnJoinedActor": implements[JoinObserver](value),
-		"OnLeaveActor": implements[LeaveObserver](value),
-	})
+	checkCallbacks(app, "spot type", t.Name, value,
+		reflect.TypeFor[Configurer](), reflect.TypeFor[Admitter](), reflect.TypeFor[Initializer](), reflect.TypeFor[DisconnectObserver](),
+		reflect.TypeFor[Closer](), reflect.TypeFor[JoinAdmitter](), reflect.TypeFor[JoinObserver](), reflect.TypeFor[LeaveObserver]())
 	joinCallbacks(app, t, value)
 	if _, ok := value.(Configurer); ok {
 		t.Configure = func(c *node.Call, s any) error { return s.(Configurer).Configure(spotCall(c)) }

@@ -19,6 +19,7 @@ import (
 
 // req: CR-17 CL-01
 func TestACloseComesBehindWhatWasAccepted(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		rooms := roomWorld{closing: func(c *zlnode.SpotCall, _ zlnode.ClosingReason) error {
 			if at, ok := c.Deadline(); !ok || time.Until(at) > 10*time.Second || time.Until(at) <= 0 {
@@ -93,6 +94,7 @@ func TestACloseComesBehindWhatWasAccepted(t *testing.T) {
 
 // req: MB-05
 func TestASpotWithMembersIsNotClosed(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a := w.server("a", rooms.app())
@@ -150,6 +152,7 @@ func TestASpotWithMembersIsNotClosed(t *testing.T) {
 // A member of which only the Store knows.
 // req: MB-05
 func TestASpotWithMembersInTheStoreIsNotClosed(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a := w.server("a", rooms.app())
@@ -194,6 +197,7 @@ func TestASpotWithMembersInTheStoreIsNotClosed(t *testing.T) {
 
 // req: CL-01
 func TestASpotClosesItself(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		deadlines := make(chan bool, 10)
 		rooms := roomWorld{closing: func(c *zlnode.SpotCall, _ zlnode.ClosingReason) error {
@@ -228,6 +232,7 @@ func TestASpotClosesItself(t *testing.T) {
 // Closes from everywhere at once, among messages.
 // req: CR-17
 func TestOfClosesThatRaceOneClosesTheSpot(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a, b := w.server("a", rooms.app()), w.server("b", rooms.app())
@@ -269,6 +274,7 @@ func TestOfClosesThatRaceOneClosesTheSpot(t *testing.T) {
 
 // req: CL-01
 func TestASpotWhoseClosingFailsEndsAllTheSame(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var panics atomic.Bool
 		rooms := roomWorld{closing: func(*zlnode.SpotCall, zlnode.ClosingReason) error {
@@ -301,6 +307,7 @@ func TestASpotWhoseClosingFailsEndsAllTheSame(t *testing.T) {
 // ends, the Spot does.
 // req: CL-01
 func TestAClosingThatHangsKeepsTheRow(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		late, release := make(chan struct{}), make(chan struct{})
 		rooms := roomWorld{closing: func(c *zlnode.SpotCall, _ zlnode.ClosingReason) error {
@@ -338,6 +345,7 @@ func TestAClosingThatHangsKeepsTheRow(t *testing.T) {
 // A close whose turn comes too late is none.
 // req: CR-17
 func TestACloseThatGetsNoTurnInTimeChangesNothing(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		w.server("a", rooms.app())
@@ -373,6 +381,7 @@ func TestACloseThatGetsNoTurnInTimeChangesNothing(t *testing.T) {
 // row goes when the Store is back.
 // req: FO-17
 func TestACloseWhoseAnswerIsLostIsFinished(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		b := w.start(zlnode.Config{RID: "b", Role: zlnode.RoleClient, CreateTimeout: 25 * time.Second}, rooms.app())
@@ -417,6 +426,7 @@ func TestACloseWhoseAnswerIsLostIsFinished(t *testing.T) {
 // A Spot that cannot remove its row does not come back from its OnClosing.
 // req: CL-01
 func TestASpotIsNotGivenBackAfterItsClosing(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		road := w.behindProxy()
@@ -458,6 +468,7 @@ func TestASpotIsNotGivenBackAfterItsClosing(t *testing.T) {
 // id is free, once.
 // req: FO-10
 func TestADeadOwnersSpotIsFreedByItsExactRef(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		victim := w.child(shortLease(zlnode.Config{RID: "a-victim", Role: zlnode.RoleServer}))
 		b := w.start(shortLease(zlnode.Config{RID: "b", Role: zlnode.RoleServer}), parlours(counterApp()))
@@ -508,6 +519,7 @@ func TestADeadOwnersSpotIsFreedByItsExactRef(t *testing.T) {
 // A creation of a Spot whose node is killed is cancelled by the next who wants the id.
 // req: CR-08
 func TestACreationOfASpotAtADeadNodeIsCancelled(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		victim := w.child(shortLease(zlnode.Config{RID: "a-victim", Role: zlnode.RoleServer}))
 		c := w.start(shortLease(zlnode.Config{RID: "c", Role: zlnode.RoleClient, CreateTimeout: 20 * time.Second}), counterApp())
@@ -534,6 +546,7 @@ func TestACreationOfASpotAtADeadNodeIsCancelled(t *testing.T) {
 // time, and their ids are free.
 // req: CL-02
 func TestASpotWhoseOnClosingHangsKeepsNoOther(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		release := make(chan struct{})
 		var ran, late atomic.Int64

@@ -19,6 +19,7 @@ import (
 // S01 of Spots: callers of three nodes race for one missing id.
 // req: CR-01 CR-12
 func TestOneFactoryOfASpotRunsHoweverManyRace(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a, b := w.server("a", rooms.app()), w.server("b", rooms.app())
@@ -68,6 +69,7 @@ func TestOneFactoryOfASpotRunsHoweverManyRace(t *testing.T) {
 }
 
 func TestANewSpotWithoutAnIdIsIssuedOne(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a := w.server("a", rooms.app())
@@ -95,6 +97,7 @@ func TestANewSpotWithoutAnIdIsIssuedOne(t *testing.T) {
 // callbacks, in their order, runs before that.
 // req: CR-06
 func TestASpotsFirstCallbacksComeBeforeAllElse(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		entered, decide := make(chan struct{}), make(chan struct{})
 		rooms := roomWorld{
@@ -165,6 +168,7 @@ func TestASpotsFirstCallbacksComeBeforeAllElse(t *testing.T) {
 
 // req: CR-07
 func TestARejectedSpotLeavesNothing(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var refuse atomic.Bool
 		refuse.Store(true)
@@ -204,6 +208,7 @@ func TestARejectedSpotLeavesNothing(t *testing.T) {
 
 // req: CR-08
 func TestAFailedCreationOfASpotLeavesNothing(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		stuck := make(chan struct{})
 		defer close(stuck)
@@ -262,6 +267,7 @@ func TestAFailedCreationOfASpotLeavesNothing(t *testing.T) {
 // The id of a Spot is no Actor's and the other way round, wherever either is.
 // req: ID-01
 func TestAnIdIsOfOneKind(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a := w.server("a", rooms.app())
@@ -317,6 +323,7 @@ func TestAnIdIsOfOneKind(t *testing.T) {
 
 // An id that was an Actor's and is a Spot's now is found as such by who knows the old route.
 func TestARouteOfAnotherKindIsReadAnew(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a := w.server("a", rooms.app())
@@ -342,6 +349,7 @@ func TestARouteOfAnotherKindIsReadAnew(t *testing.T) {
 
 // req: CR-03
 func TestPlacementGoesOnlyWhereTheSpotFits(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		w.start(zlnode.Config{RID: "a-small", Role: zlnode.RoleServer, MaxSpots: 2, MaxActors: 1}, rooms.app())
@@ -379,6 +387,7 @@ func TestPlacementGoesOnlyWhereTheSpotFits(t *testing.T) {
 // The Store knows of a User Spot whether its members share its owner, though who creates it
 // does not know the type.
 func TestASpotsRowSaysWhetherItIsSpotWide(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a := w.start(shortLease(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), rooms.app())
@@ -413,6 +422,7 @@ func TestASpotsRowSaysWhetherItIsSpotWide(t *testing.T) {
 
 // req: CL-02
 func TestAShutdownClosesSpotsAndFreesTheirIds(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		var there atomic.Int64
@@ -454,6 +464,7 @@ func TestAShutdownClosesSpotsAndFreesTheirIds(t *testing.T) {
 // from another node, though Actors are in it.
 // req: MB-07
 func TestAnEntrySpotCannotBeAddressed(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		server := w.server("s", counterApp())
 		client := w.client("c", 1, zlnode.NewApp())

@@ -137,6 +137,7 @@ func hallApp(h *hall) *zlnode.App {
 
 // req: CR-16, CL-02
 func TestAnEntrySpotIsInitializedFirstAndClosedLast(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		h := &hall{notes: make(chan string, 100)}
 		n, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), hallApp(h))
@@ -166,6 +167,7 @@ func TestAnEntrySpotIsInitializedFirstAndClosedLast(t *testing.T) {
 
 // req: CL-02
 func TestAnEntrySpotIsClosedBehindWhatItsActorsHadAccepted(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		h, g := &hall{notes: make(chan string, 100)}, newGate()
 		app := zlnode.NewApp()
@@ -214,6 +216,7 @@ func TestAnEntrySpotIsClosedBehindWhatItsActorsHadAccepted(t *testing.T) {
 }
 
 func TestAnEntrySpotThatFailsToInitializeFailsTheStart(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		h := &hall{notes: make(chan string, 100), fails: errors.New("no map for today")}
 		_, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), hallApp(h))
@@ -226,6 +229,7 @@ func TestAnEntrySpotThatFailsToInitializeFailsTheStart(t *testing.T) {
 
 // A closing that hangs costs the shutdown its time, not more.
 func TestAnEntrySpotThatHangsIsCutShort(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		h := &hall{notes: make(chan string, 100), hangs: make(chan struct{})}
 		n, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), hallApp(h))

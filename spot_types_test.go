@@ -63,9 +63,13 @@ func TestCallbacksOfAnotherSignatureAreMistakesOfTheRegistration(t *testing.T) {
 	zlnode.DefineUserSpot(app, "wrong", func(*zlnode.SpotContext) (*wrongSpot, error) { return &wrongSpot{}, nil }, zlnode.PerActor, zlnode.RecreateOnRelocation)
 	_, err := zlnode.Start(t.Context(), zlnode.Config{RID: "a"}, app)
 	wantKind(t, err, zlnode.InvalidOperation)
-	for name, wrong := range map[string]bool{"OnCreate": true, "OnClosing": true, "OnInitialize": false, "Configure": false} {
-		if told := strings.Contains(err.Error(), "its method "+name+" "); told != wrong {
-			t.Errorf("%s is told: %v, want %v: %v", name, told, wrong, err)
+	for name, wanted := range map[string]string{
+		"OnCreate": "OnCreate(*zlnode.CreateSpotCall) (zlnode.Admission, error)", "OnClosing": "OnClosing(*zlnode.SpotCall, zlnode.ClosingReason) error",
+		"OnInitialize": "", "Configure": "",
+	} {
+		told := strings.Contains(err.Error(), "its method "+name+"(")
+		if told != (wanted != "") || !strings.Contains(err.Error(), wanted) {
+			t.Errorf("%s is told: %v, and what is wanted, %q, is to be: %v", name, told, wanted, err)
 		}
 	}
 }

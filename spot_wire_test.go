@@ -33,6 +33,7 @@ func (s *stage) reserveSpot(id string, op store.OperationKey) store.Authority {
 // The target runs what the Store says is reserved for it, and nothing else.
 // req: CR-05
 func TestTheTargetReadsTheSpotsCreationFromTheStore(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		rooms := roomWorld{admit: func(*zlnode.CreateSpotCall) (zlnode.Admission, error) { return zlnode.Accept([]byte("welcome")), nil }}
 		s, p := roomStage(t, w, &rooms)
@@ -88,6 +89,7 @@ func TestTheTargetReadsTheSpotsCreationFromTheStore(t *testing.T) {
 // The owner looks at everything that a close names before it takes it.
 // req: CR-17
 func TestACloseThatNamesSomethingElseIsNotTaken(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		s, p := roomStage(t, w, &rooms)
@@ -165,6 +167,7 @@ func TestACloseThatNamesSomethingElseIsNotTaken(t *testing.T) {
 // Who read the row before it was written again reads it anew.
 // req: CR-17
 func TestACloseByAnOldVersionReadsTheRowAgain(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		w.start(shortLease(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), rooms.app())

@@ -70,7 +70,10 @@ func (c *Client) RequestAs(ctx context.Context, as session.Codec, name string, i
 	if err != nil || out == nil {
 		return err
 	}
-	return m.Decode(out)
+	if err := codec.Decode(uint8(m.Codec), m.Payload, out); err != nil {
+		return fail("request", name, fmt.Errorf("the reply, which is %v, does not fit %T: %w", m.Codec, out, err))
+	}
+	return nil
 }
 
 // RequestCall is Request with every part of the packet.

@@ -80,12 +80,13 @@ func (e *Error) Is(target error) bool { return isKind(e.Kind, target) }
 // there.
 type RemoteError struct {
 	Kind    Kind
+	Name    string // of the request's packet
 	Message string
 }
 
 // Error implements error.
 func (e *RemoteError) Error() string {
-	return fmt.Sprintf("client: the server answered %s: %s", e.Kind.Code(), e.Message)
+	return fmt.Sprintf("client: request %q: the server answered %s: %s", e.Name, e.Kind.Code(), e.Message)
 }
 
 // Is makes errors.Is(err, client.Rejected) work.

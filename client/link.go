@@ -307,7 +307,7 @@ func (l *link) reply(p *session.Packet) error {
 		l.client.complete(r, nil, fail("request", r.name, disconnected(err)))
 		return err
 	}
-	l.client.complete(r, nil, &RemoteError{Kind: kind, Message: text})
+	l.client.complete(r, nil, &RemoteError{Kind: kind, Name: r.name, Message: text})
 	return nil
 }
 

@@ -51,10 +51,22 @@ func TestAnErrorFrameBecomesARemoteError(t *testing.T) {
 		t.Errorf("errors.Is does not tell the kind of %v", err)
 	}
 	remote, ok := errors.AsType[*client.RemoteError](err)
-	if !ok || remote.Kind != client.Rejected || remote.Message != "not today" {
+	if !ok || remote.Kind != client.Rejected || remote.Name != "fail" || remote.Message != "not today" {
 		t.Errorf("error %v, want the server's", err)
 	}
+	if want := `client: request "fail": the server answered rejected: not today`; err.Error() != want {
+		t.Errorf("it says %q, want %q", err, want)
+	}
 	checkKind(t, err, client.Rejected, nil)
+}
+
+func TestAReplyThatDoesNotFitNamesItsRequest(t *testing.T) {
+	c := newServer(t, echo).dial(t, client.Options{})
+	var out int
+	err := c.RequestJSON(t.Context(), "echo", "no number", &out)
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Op != "request" || e.Name != "echo" {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestJSONGoesBothWays(t *testing.T) {

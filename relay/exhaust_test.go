@@ -172,7 +172,6 @@ func sourceEvents() []SourceEvent {
 		{Is: SourceTargetGone},
 		{Is: SourceCommitted, OwnerGen: 4},
 		{Is: SourceGivenUp},
-		{Is: SourceDoubt},
 		{Is: SourceRow},
 		{Is: SourceStopping},
 	}

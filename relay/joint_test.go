@@ -531,7 +531,7 @@ func newJoint(user bool, faults int) joint {
 		s:          *NewSource(0, m, briefTiming),
 		jointFacts: jointFacts{row: jointRow{owner: 's', gen: ownerGen, version: 10, epoch: 1}, epoch: 1, link: true, faults: faults},
 	}
-	j.source(SourceEvent{Is: SourceDoubt}) // takes the first effect
+	j.source(SourceEvent{Is: SourceTick}) // takes the first effect
 	return j
 }
 

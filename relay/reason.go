@@ -37,7 +37,7 @@ func ofReservation(reason store.Reason, userSpot bool) *Failure {
 		}
 		return f(errkind.Unavailable, "the target has no such entry spot")
 	case store.CapacityExceeded:
-		return f(errkind.CapacityExceeded, "the target has no room for it")
+		return f(errkind.CapacityExceeded, "the target has no room for it; a limit such as MaxActors is reached there")
 	case store.TargetUnavailable, store.TargetIncompatible:
 		return f(errkind.Unavailable, "the target does not take it")
 	case store.Missing, store.VersionConflict, store.OwnerConflict, store.Moving, store.Pending, store.EpochChanged,

@@ -113,8 +113,6 @@ const (
 	// SourceGivenUp: the target says that it has dropped the unit, or knows nothing of it. From
 	// then on it takes the attempt never again.
 	SourceGivenUp
-	// SourceDoubt: somebody saw reason to look at the row.
-	SourceDoubt
 	// SourceRow: Row if Found, or Err.
 	SourceRow
 	// SourceAborted: Change, or Err.
@@ -288,8 +286,6 @@ func (s *Source) Step(now clock.Mono, e SourceEvent) {
 		s.committed(&e)
 	case SourceGivenUp:
 		s.givenUp()
-	case SourceDoubt:
-		s.doubt()
 	case SourceRow:
 		s.read(now, &e)
 	case SourceAborted:
@@ -351,7 +347,7 @@ func (s *Source) tooLate(now clock.Mono) *Failure {
 	case now.Reached(s.move.Deadline):
 		return &Failure{errkind.DeadlineExceeded, "the move was not committed by its deadline"}
 	case now.Reached(s.sealLimit):
-		return &Failure{errkind.DeadlineExceeded, "the target was not ready in the time for which the Session's owner holds the binding"}
+		return &Failure{errkind.DeadlineExceeded, "the target was not ready in the time for which its client's packets are held; a larger state needs a longer SessionRelocationSealTimeout"}
 	}
 	return nil
 }
@@ -381,7 +377,7 @@ func (s *Source) admitted(now clock.Mono, e *SourceEvent) {
 // the unit stops.
 func (s *Source) begin(now clock.Mono) {
 	if s.move.Fixed {
-		s.fail(&Failure{errkind.Rejected, "its relocation policy forbids to move it to another node"})
+		s.fail(&Failure{errkind.Rejected, "its type has DisableRelocation, and the spot is at another node; give the type a policy by which it moves"})
 		return
 	}
 	m := &s.move

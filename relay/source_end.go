@@ -162,12 +162,6 @@ func (s *Source) givenUp() {
 	}
 }
 
-func (s *Source) doubt() {
-	if s.state == sourceAwaiting {
-		s.look()
-	}
-}
-
 // look reads the row, by which a move that has passed the boundary ends.
 func (s *Source) look() {
 	s.wake = clock.Never

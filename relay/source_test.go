@@ -19,7 +19,7 @@ import (
 //	reserved|aborted [reason=r] [err=e] [the row, as in words.row]
 //	permitted|captured [fail=kind] | sealed [bound] [asked=d] [fail=kind]
 //	ready [paused] | refused fail=kind | lost | linked | gone
-//	committed [own=n] | given-up | doubt | row [err=e] [the row]
+//	committed [own=n] | given-up | row [err=e] [the row]
 //	confirmed [fail=kind] [the row] | stopping | tick
 //
 // req: JN-09 PO-02 RL-15 RL-18
@@ -56,7 +56,7 @@ func sourceEvent(w words, now clock.Mono) SourceEvent {
 		"tick": SourceTick, "admitted": SourceAdmitted, "reserved": SourceReserved, "permitted": SourcePermitted,
 		"sealed": SourceSessionSealed, "captured": SourceCaptured, "ready": SourceReady, "refused": SourceRefused,
 		"lost": SourceLinkLost, "linked": SourceLinkUp, "gone": SourceTargetGone, "committed": SourceCommitted,
-		"given-up": SourceGivenUp, "doubt": SourceDoubt, "row": SourceRow, "aborted": SourceAborted,
+		"given-up": SourceGivenUp, "row": SourceRow, "aborted": SourceAborted,
 		"confirmed": SourceConfirmed, "stopping": SourceStopping,
 	}
 	e := SourceEvent{

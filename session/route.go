@@ -399,16 +399,14 @@ func (r *Route) Effects(dst []RouteEffect) []RouteEffect {
 	return dst
 }
 
-// NextDeadline returns the time of the next RouteTick, if there is one.
+// NextDeadline returns the time of the next RouteTick, if there is one: while a move is
+// under way.
 func (r *Route) NextDeadline() (clock.Mono, bool) {
 	if r.phase != routeSealed || r.closed {
 		return clock.Never, false
 	}
 	return r.until, true
 }
-
-// Sealed reports whether a move is under way.
-func (r *Route) Sealed() bool { return r.phase == routeSealed && !r.closed }
 
 // Submitting reports whether the first packet that waits is to be sent: a RouteSubmit
 // that could not be done at once may be done as long as it is.

@@ -290,12 +290,13 @@ func (w *routeWorld) check(before *routeWorld, now clock.Mono, ev *session.Route
 			return "a seal ends the session at its time, and only then"
 		}
 	}
+	_, sealed := w.route.NextDeadline()
 	switch {
 	case answers != want:
 		return fmt.Sprintf("%d answers", answers)
 	case w.held > smallRoute.Packets || w.kept > smallRoute.Shows:
 		return "more waits than may"
-	case w.route.Sealed() != (w.sealed() != none):
+	case sealed != (w.sealed() != none):
 		return "sealed is what was asked for and has not ended"
 	case w.asked != none && w.left == none:
 		return "a confirmation waits for nothing"

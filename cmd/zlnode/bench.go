@@ -71,7 +71,7 @@ Leases are short here (3 s), so that nodes are soon back.`,
 		Example: `  zlnode bench create
   zlnode bench create --race --for 60s --kill 3s
   zlnode bench create --race --store redis://127.0.0.1:6379`,
-		Args: cobra.NoArgs,
+		Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("nodes") && !o.race {
 				o.nodes = benchNodes

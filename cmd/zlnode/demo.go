@@ -73,8 +73,11 @@ small keys stay.`,
   zlnode demo --store redis://127.0.0.1:6379
   zlnode demo --json
   zlnode demo --join --hop 500ms`,
-		Args: cobra.NoArgs,
+		Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("hop") && !o.join {
+				return errors.New("--hop is of players that hop, which they do with --join: add that, or leave --hop out")
+			}
 			o.choose(cmd.Flags().Changed)
 			if err := o.check(); err != nil {
 				return err
@@ -94,6 +97,14 @@ small keys stay.`,
 	f.BoolVar(&o.json, "json", false, "print one JSON object at the end, and nothing else")
 	f.BoolVar(&o.verbose, "verbose", false, "write the nodes' logs to standard error, and with --json the progress too")
 	return cmd
+}
+
+// noWords refuses arguments, and has a hint for a flag without its dashes.
+func noWords(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && cmd.Flags().Lookup(args[0]) != nil {
+		return fmt.Errorf("%s takes no argument %q; did you mean --%[2]s?", cmd.Name(), args[0])
+	}
+	return cobra.NoArgs(cmd, args)
 }
 
 // choose sets what depends on other flags, if it was not set.

@@ -54,15 +54,18 @@ func TestHelpTellsWhatThereIs(t *testing.T) {
 
 func TestWrongCommandLinesAreRefusedWithTheReason(t *testing.T) {
 	for line, want := range map[string]string{
-		"dmeo":             `unknown command "dmeo"`,
-		"demo now":         `unknown command "now"`,
-		"demo --bots 0":    "--bots 0 is not in 1 to 10000",
-		"demo --bots many": "invalid argument",
-		"demo --tick 1us":  "--tick 1µs is not in 1ms to 10s",
-		"demo --for 48h":   "--for 48h0m0s is not in 100ms to 24h0m0s",
-		"demo --moves -1":  "--moves -1 is not in 0 to 100",
-		"demo --hop 1ms":   "--hop 1ms is not in 10ms to 1h0m0s",
-		"demo-node":        "demo-node is started by `zlnode demo`",
+		"dmeo":                  `unknown command "dmeo"`,
+		"demo now":              `unknown command "now"`,
+		"demo --bots 0":         "--bots 0 is not in 1 to 10000",
+		"demo --bots many":      "invalid argument",
+		"demo --tick 1us":       "--tick 1µs is not in 1ms to 10s",
+		"demo --for 48h":        "--for 48h0m0s is not in 100ms to 24h0m0s",
+		"demo --moves -1":       "--moves -1 is not in 0 to 100",
+		"demo --hop 1s":         "--join",
+		"demo join":             `demo takes no argument "join"; did you mean --join?`,
+		"demo hop --join":       "did you mean --hop?",
+		"demo --join --hop 1ms": "--hop 1ms is not in 10ms to 1h0m0s",
+		"demo-node":             "demo-node is started by `zlnode demo`",
 
 		"bench create --race --nodes 0":    "--nodes 0 is not in 1 to 32",
 		"bench create --race --clients -1": "--clients -1 is not in 1 to 256",

@@ -245,6 +245,9 @@ func (t *logTail) keep(line string) {
 	t.lines = append(t.lines, line)
 }
 
+// logEnds is before the last lines of a log.
+const logEnds = "; its log ends:"
+
 // quote returns the last lines for the end of an error text, or "".
 func (t *logTail) quote() string {
 	t.mu.Lock()
@@ -252,7 +255,7 @@ func (t *logTail) quote() string {
 	if len(t.lines) == 0 {
 		return ""
 	}
-	return "; its log ends:\n  " + strings.Join(t.lines, "\n  ")
+	return logEnds + "\n  " + strings.Join(t.lines, "\n  ")
 }
 
 // lockedWriter lets several goroutines write to w, one call at a time.

@@ -19,6 +19,9 @@ type snapshot struct {
 	Online      int64
 	Messages    uint64  // of bots, both ways
 	PerSecond   float64 // of them
+	Hopping     bool
+	Hops        uint64  // to another node
+	HopsASecond float64 // of them
 	Requests    path
 	Pushes      path
 	Errors      uint64
@@ -72,13 +75,18 @@ func (s *snapshot) table() []string {
 		"",
 		fmt.Sprintf("  bots online   %-12s errors        %s", fmt.Sprintf("%d of %d", s.Online, s.Bots), grouped(s.Errors)),
 		fmt.Sprintf("  messages/s    %-12s unavailable   %s", grouped(uint64(s.PerSecond)), grouped(uint64(s.Unavailable))),
+	}
+	if s.Hopping {
+		lines = append(lines, fmt.Sprintf("  hops/s        %-12s to another node   %s", grouped(uint64(s.HopsASecond)), grouped(s.Hops)))
+	}
+	lines = append(lines,
 		"",
 		fmt.Sprintf("  %-10s %12s %10s %10s %10s", "path", "count", "p50", "p99", "max"),
 		s.Requests.row("request"),
 		s.Pushes.row("push"),
 		"",
 		fmt.Sprintf("  %-12s %-9s %8s  %s", "node", "role", "pid", "state"),
-	}
+	)
 	for _, n := range s.Nodes {
 		lines = append(lines, fmt.Sprintf("  %-12s %-9s %8d  %s", n.RID, n.Role, n.PID, firstLine(n.State)))
 	}
@@ -104,8 +112,12 @@ func (p *path) row(name string) string {
 
 // line is the snapshot for output that is no terminal.
 func (s *snapshot) line() string {
-	return fmt.Sprintf("%5.1fs of %s  bots %d of %d  messages/s %s  request p50 %s p99 %s  push p50 %s p99 %s  errors %d  unavailable %d",
-		s.Played.Seconds(), s.For, s.Online, s.Bots, grouped(uint64(s.PerSecond)),
+	hops := ""
+	if s.Hopping {
+		hops = "  hops/s " + grouped(uint64(s.HopsASecond))
+	}
+	return fmt.Sprintf("%5.1fs of %s  bots %d of %d  messages/s %s%s  request p50 %s p99 %s  push p50 %s p99 %s  errors %d  unavailable %d",
+		s.Played.Seconds(), s.For, s.Online, s.Bots, grouped(uint64(s.PerSecond)), hops,
 		short(s.Requests.P50), short(s.Requests.P99), short(s.Pushes.P50), short(s.Pushes.P99), s.Errors, s.Unavailable)
 }
 
@@ -144,9 +156,10 @@ func grouped(n uint64) string {
 	return s
 }
 
+// firstLine returns what there is place for of a text, which is not that a log comes next.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
-	return line
+	return strings.TrimSuffix(line, logEnds)
 }
 
 // cut shortens a line to that many characters.

@@ -70,6 +70,28 @@ func TestLinesForOutputThatIsNoTerminal(t *testing.T) {
 node objects-2  role objects  pid 4713  down (killed)`)
 }
 
+func TestARunWithHopsShowsHowManyThereAre(t *testing.T) {
+	s := exampleSnapshot()
+	s.Hopping, s.Hops, s.HopsASecond = true, 1234, 187.4
+	golden(t, s.line(), `
+  4.2s of 10s  bots 27 of 50  messages/s 3,012  hops/s 187  request p50 310µs p99 1.9ms  push p50 340µs p99 2.1ms  errors 1  unavailable 23`)
+	golden(t, strings.Join(s.table()[3:7], "\n"), `
+  bots online   27 of 50     errors        1
+  messages/s    3,012        unavailable   23
+  hops/s        187          to another node   1,234
+`)
+}
+
+func TestALineDoesNotAnnounceALogThatIsNotInIt(t *testing.T) {
+	tail := &logTail{}
+	if _, err := tail.Write([]byte("panic\n")); err != nil {
+		t.Fatal(err)
+	}
+	n := nodeRow{"objects-1", roleObjects, 4712, false, "stopped, but not in order" + tail.quote()}
+	golden(t, n.line(), `
+node objects-1  role objects  pid 4712  stopped, but not in order`)
+}
+
 func exampleVerdict() verdict {
 	return judge(evidenceOf(func(e *evidence) {
 		e.requests = path{4201, 310 * time.Microsecond, 1900 * time.Microsecond, 12345 * time.Microsecond}

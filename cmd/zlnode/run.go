@@ -141,6 +141,7 @@ func (d *demo) look() snapshot {
 		Online: d.meter.online.Load(), Messages: d.meter.messages(),
 		Requests: d.meter.requests.path(), Pushes: d.meter.pushes.path(),
 		Errors: d.meter.errors.Load(), Unavailable: d.meter.unavailable.Load(),
+		Hopping: d.options.join, Hops: d.meter.hops.crossed.Load(),
 	}
 	if d.phase == phasePlay && d.played == 0 {
 		s.Played = time.Since(d.began)

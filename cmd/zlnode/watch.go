@@ -24,10 +24,10 @@ type watcher struct {
 	terminal *os.File // nil: out is none
 	look     func() snapshot
 
-	rate      rate
-	perSecond float64           // messages, as last measured
-	drawn     int               // lines of the table that stand on the terminal
-	nodes     map[string]string // state last told, by RID
+	messages, hops         rate
+	perSecond, hopsASecond float64           // as last measured
+	drawn                  int               // lines of the table that stand on the terminal
+	nodes                  map[string]string // state last told, by RID
 
 	end  chan struct{}
 	done sync.WaitGroup
@@ -80,9 +80,10 @@ func (w *watcher) run() {
 func (w *watcher) show() {
 	s := w.look()
 	if s.Phase == phasePlay {
-		w.perSecond = w.rateOf(&s)
+		w.perSecond = w.messages.of(&s, s.Messages)
+		w.hopsASecond = w.hops.of(&s, s.Hops)
 	}
-	s.PerSecond = w.perSecond
+	s.PerSecond, s.HopsASecond = w.perSecond, w.hopsASecond
 	if w.terminal == nil {
 		_, _ = io.WriteString(w.out, w.lines(&s))
 		return
@@ -92,15 +93,6 @@ func (w *watcher) show() {
 		width = 0
 	}
 	_, _ = io.WriteString(w.out, w.redraw(s.table(), width))
-}
-
-// rateOf measures from the beginning of the play, when the count was 0.
-func (w *watcher) rateOf(s *snapshot) float64 {
-	now := time.Now()
-	if len(w.rate.samples) == 0 {
-		w.rate.add(now.Add(-s.Played), 0)
-	}
-	return w.rate.add(now, s.Messages)
 }
 
 // redraw returns what replaces the table that was drawn last: up to its first
@@ -146,6 +138,15 @@ type rate struct{ samples []sample }
 type sample struct {
 	at    time.Time
 	count uint64
+}
+
+// of measures from the beginning of the play, when the count was 0.
+func (r *rate) of(s *snapshot, count uint64) float64 {
+	now := time.Now()
+	if len(r.samples) == 0 {
+		r.add(now.Add(-s.Played), 0)
+	}
+	return r.add(now, count)
 }
 
 // add takes the count at a time and returns the rate up to then.

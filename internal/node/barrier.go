@@ -125,6 +125,7 @@ func (j *PendingJoin) run() {
 	ctx, stop := context.WithDeadline(n.life, j.Deadline.Time())
 	defer stop()
 	j.begun(stop)
+	j.log("a join begins", nil)
 	defer context.AfterFunc(ctx, func() {
 		if ctx.Err() == context.DeadlineExceeded {
 			j.cancel(errJoinDeadline)
@@ -135,6 +136,7 @@ func (j *PendingJoin) run() {
 	select {
 	case <-j.stands:
 	case <-j.done:
+		j.logEnd(j.Outcome())
 		return
 	}
 	switch {
@@ -149,7 +151,8 @@ func (j *PendingJoin) run() {
 	select {
 	case <-j.decided:
 		j.finish()
-	case <-j.done:
+	case <-j.done: // by the Actor's end here
+		j.logEnd(j.Outcome())
 	}
 }
 
@@ -218,6 +221,9 @@ func (j *PendingJoin) decideLocked(o JoinOutcome) bool {
 	if j.known {
 		return false
 	}
+	if o.Err != nil && o.Err.Op == "" { // else it says already what it is about, such as the Spot
+		o.Err = o.Err.of(opJoin, j.cell.ref.ID)
+	}
 	j.known, j.outcome = true, o
 	close(j.decided)
 	if j.stop != nil {
@@ -272,10 +278,11 @@ func (j *PendingJoin) isOver() bool {
 // finish tells the Actor how its Join ended, and lets it go on.
 func (j *PendingJoin) finish() {
 	n, done := j.cell.node, JoinDone{j.Op, j.Outcome()}
+	j.logEnd(done.JoinOutcome)
 	if j.cell.stuck.Load() != nil { // sealed by what had to come before
 		return
 	}
-	if j.insist("OnJoinCompleted", func() *Error { return n.complete(n.life, j.cell, done) }) {
+	if j.insist("OnJoinCompleted", func(before *tries) *Error { return n.complete(n.life, j.cell, done, before) }) {
 		j.end(done.JoinOutcome)
 	}
 }

@@ -135,12 +135,13 @@ func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 			return
 		}
 		if v := recover(); v != nil {
-			a.ran(c, m, Reply{}, a.node.panicked("actor", a.ref.ID, v))
+			a.ran(c, m, Reply{}, a.node.panicked("actor", a.ref.ID, 1, v))
 			return
 		}
 		a.saw(TurnEnded, m, errTurnEnded) // the handler ended its goroutine
 		c.over()
-		m.refuse(a.node, errTurnEnded)
+		a.answer(m, Reply{}, errTurnEnded)
+		m.done()
 	}()
 	r, err := a.handle(c, m)
 	ended = true
@@ -160,7 +161,7 @@ func (a *objectCell) handle(c *Call, m *message) (r Reply, _ *Error) {
 	case m.asks() && p.request != nil:
 		r, err = p.request(c, a.instance, m.body())
 	case m.asks():
-		return r, fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, p.name)
+		return r, fail(errkind.NotFound, "request", a.ref.ID, "type %q has no request handler %q", a.typ.Name, p.name).ofDefect()
 	case p.send != nil:
 		err = p.send(c, a.instance, m.body())
 	default:
@@ -177,7 +178,7 @@ func (a *objectCell) handle(c *Call, m *message) (r Reply, _ *Error) {
 // failures, unless it returned that as one (JN-04).
 func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
 	if err == nil && len(r.Payload) > payloadBytesMax && m.asks() {
-		err = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(r.Payload), payloadBytesMax)
+		err = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(r.Payload), payloadBytesMax).ofDefect()
 	}
 	a.saw(TurnEnded, m, err)
 	var joins []*PendingJoin
@@ -196,11 +197,32 @@ var noMessage = controlMessage(nil)
 // callback runs f, application code that no message asks for, in the object's turn. A
 // failure is logged and counted.
 func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadline clock.Mono, f func(c *Call) error) *Error {
+	return a.callbackAgain(claim, what, deadline, nil, f)
+}
+
+// tries counts those of a callback that runs until it succeeds. Of its failures the 1st, 2nd,
+// 4th, 8th and so on are logged, with their number.
+type tries int
+
+// next counts another one. A nil value is of a callback that runs once.
+func (t *tries) next() tries {
+	if t == nil {
+		return 1
+	}
+	*t++
+	return *t
+}
+
+func (t tries) logged() bool { return t&(t-1) == 0 }
+
+// callbackAgain is callback for one that has been tried before.
+func (a *objectCell) callbackAgain(claim *mailbox.Claim[message], what string, deadline clock.Mono, before *tries, f func(c *Call) error) *Error {
 	a.sawCallback(TurnBegan, what, nil)
+	try := before.next()
 	c := a.begin(claim, &noMessage, deadline)
 	defer c.over() // also if it ends its goroutine
-	err := guard(a.node, "object", a.ref.ID, func() error { return f(c) })
-	a.failed(what, err)
+	err := guardTry(a.node, "object", a.ref.ID, try, func() error { return f(c) })
+	a.failedTry(what, try, err)
 	a.sawCallback(TurnEnded, what, err)
 	if err == nil {
 		activate(c.joins.raise())
@@ -209,13 +231,21 @@ func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadli
 }
 
 // failed logs and counts what application code did not do, if err is not nil.
-func (a *objectCell) failed(what string, err *Error) {
+func (a *objectCell) failed(what string, err *Error) { a.failedTry(what, 1, err) }
+
+func (a *objectCell) failedTry(what string, try tries, err *Error) {
 	if err == nil {
 		return
 	}
 	a.node.counters.failedCallbacks.Add(1)
-	a.node.log.Warn().Str("object", clip(a.ref.ID)).Str("callback", clip(what)).Str("error", clip(err.Error())).
-		Msg("a callback failed")
+	if !try.logged() {
+		return
+	}
+	line := a.node.log.Warn().Str("object", clip(a.ref.ID)).Str("callback", clip(what))
+	if try > 1 {
+		line.Int("tries", int(try))
+	}
+	line.Str("error", clip(err.Error())).Msg("a callback failed")
 }
 
 // make makes the object's value. A failure is logged, as who asked for the object may be
@@ -239,10 +269,10 @@ func (a *objectCell) answer(m *message, r Reply, err *Error) {
 				Msg("a send handler failed")
 		}
 	case err != nil:
-		if err.Kind == errkind.InternalFailure { // whose cause its caller may not be told
+		if err.tellsOfDefect() {
 			a.node.counters.failedRequests.Add(1)
 			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Str("packet", clip(m.packet.name)).Str("error", clip(err.Error())).
-				Msg("a request handler failed")
+				Msg("a request failed by its handler, or by who asked")
 		}
 		m.fail(a.node, err)
 	default:
@@ -252,10 +282,12 @@ func (a *objectCell) answer(m *message, r Reply, err *Error) {
 
 // guard runs application code of an object: its error gets a kind, its panic
 // becomes an InternalFailure.
-func guard(n *Node, what, id string, f func() error) (err *Error) {
+func guard(n *Node, what, id string, f func() error) *Error { return guardTry(n, what, id, 1, f) }
+
+func guardTry(n *Node, what, id string, try tries, f func() error) (err *Error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = n.panicked(what, id, v)
+			err = n.panicked(what, id, try, v)
 		}
 	}()
 	if e := f(); e != nil {
@@ -266,9 +298,11 @@ func guard(n *Node, what, id string, f func() error) (err *Error) {
 
 // panicked notes a panic of application code and returns what its caller is told. Called
 // where it was recovered.
-func (n *Node) panicked(what, id string, v any) *Error {
+func (n *Node) panicked(what, id string, try tries, v any) *Error {
 	n.counters.panics.Add(1)
-	n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
-		Msg("application code panicked")
+	if try.logged() {
+		n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
+			Msg("application code panicked")
+	}
 	return fail(errkind.InternalFailure, "", id, "the handler panicked")
 }

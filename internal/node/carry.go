@@ -191,7 +191,8 @@ func (k *bindingKey) owner(n *Node) process {
 // from then on. What w says is copied, or referenced where owner keeps it valid.
 func (c *objectCell) arrived(w *wire.Carried, then clock.Mono, from process, link *linkConn, paid uint32, owner *buf.Buf) (m message) {
 	n := c.node
-	s := sender{kind: msgSend, paid: paid | uint32(w.Hops)<<hopsShift}
+	s := sender{kind: msgSend, paid: paid}
+	s.carried(w.Hops)
 	if paid != 0 {
 		s.link = link
 	}

@@ -127,6 +127,13 @@ func (c *objectCell) lastCall(t *turn, reason ClosingReason, deadline clock.Mono
 	return c.callback(t.claim, "OnClosing", deadline, func(call *Call) error { return c.typ.OnClosing(call, c.instance, reason) })
 }
 
+// closes reports whether t is the OnClosing of a Spot that has the Actor, which is this
+// node's, as a member.
+func (t *turnContext) closes(actor *objectCell) bool {
+	return t != nil && t.cell != nil && t.cell.closing &&
+		actor.typ.Kind == store.Actor && actor.tenure.Load() == owned && t.cell.hasMember(actor)
+}
+
 // whenCalm is ended for what must find no turn of the object in a Yield, or behind one.
 func (c *objectCell) whenCalm(f func(*turn)) {
 	c.ended(func(t *turn) { c.calmly(t, f) })

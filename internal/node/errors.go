@@ -24,6 +24,8 @@ type Error struct {
 	// stale: the node asked does not have the object, so the route is wrong
 	// and the message was certainly not taken.
 	stale bool
+	// defect: the node itself found that the handler is wrong, or who asked.
+	defect bool
 }
 
 // Error says what happened, to which object, and why.
@@ -108,6 +110,26 @@ func fromStore(err error, op, object string) *Error {
 	default:
 		e.Kind = errkind.InternalFailure
 	}
+	return e
+}
+
+// tellsOfDefect reports whether something is wrong with a program: with a handler, or with
+// who asked. Then the handler's node logs it, as a client is told the kind alone. What the
+// application says by its own error, or what may be otherwise soon, is none.
+func (e *Error) tellsOfDefect() bool {
+	switch e.Kind {
+	case errkind.InternalFailure:
+		return true
+	case errkind.ProtocolError, errkind.InvalidOperation, errkind.NotConfigured, errkind.DataLost:
+		return !e.application
+	default:
+		return e.defect
+	}
+}
+
+// ofDefect returns a new error with that mark.
+func (e *Error) ofDefect() *Error {
+	e.defect = true
 	return e
 }
 

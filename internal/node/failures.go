@@ -78,6 +78,7 @@ func asError(err error) *Error {
 	}
 	c := *e
 	c.stale = false     // of another object, whose route the handler used
+	c.defect = false    // likewise
 	if !c.application { // its caller names the operation that it asked for
 		c.Text, c.Op, c.Object = c.about()+c.Text, "", ""
 	}

@@ -86,7 +86,6 @@ func (i *incoming) relayOne(t *turn, l *linkConn, m *message) {
 	temporary := t.cell.current == mailbox.Consumer[message](i)
 	if temporary { // what waits here must not keep others from the link
 		m.giveBack()
-		m.paid &^= 1<<hopsShift - 1
 	}
 	switch {
 	case temporary && !i.cut:

@@ -19,7 +19,7 @@ var (
 	errJoinWithoutGate = &Error{Kind: errkind.InvalidOperation, Text: "the turn has given up its gate; register joins before or after"}
 	errJoinPending     = &Error{Kind: errkind.Unavailable, Text: "another change of the actor's membership is pending"}
 	errJoinFirst       = &Error{Kind: errkind.InvalidOperation, Text: "this handler has registered a join of the actor, which waits for the handler's end; ask in another turn"}
-	errJoinDeadline    = &Error{Kind: errkind.DeadlineExceeded, Text: "the join was not decided by its deadline"}
+	errJoinDeadline    = &Error{Kind: errkind.DeadlineExceeded, Text: "the join was not decided by its deadline; JoinCall.Timeout gives it more time"}
 )
 
 // Join says which Actor goes to which Spot.

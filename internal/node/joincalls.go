@@ -70,11 +70,11 @@ func (n *Node) askSpot(ctx context.Context, spot *objectCell, v *visitor, ask Jo
 // joinedSpot tells the Spot of an Actor that is in it now, in a turn of the Spot. It does
 // not begin once ctx has ended; what has begun is waited for, so that no two tries run at
 // once. A nil Spot is an Entry Spot without a value.
-func (n *Node) joinedSpot(ctx context.Context, spot *objectCell, actor ActorRef) *Error {
+func (n *Node) joinedSpot(ctx context.Context, spot *objectCell, actor ActorRef, before *tries) *Error {
 	if spot == nil || spot.typ.OnJoinedActor == nil {
 		return nil
 	}
-	return spot.whole(ctx, spot.lifecycle, "OnJoinedActor", func(c *Call) error {
+	return spot.whole(ctx, spot.lifecycle, "OnJoinedActor", before, func(c *Call) error {
 		return spot.typ.OnJoinedActor(c, spot.instance, actor)
 	})
 }
@@ -100,18 +100,18 @@ func (n *Node) leftSpot(spot *objectCell, actor ActorRef) {
 
 // complete tells the Actor how its Join ended, as a step of it: its messages are held by a
 // hold that runs its steps. It begins and is waited for as in joinedSpot.
-func (n *Node) complete(ctx context.Context, cell *objectCell, done JoinDone) *Error {
+func (n *Node) complete(ctx context.Context, cell *objectCell, done JoinDone, before *tries) *Error {
 	if cell.typ.OnJoinCompleted == nil {
 		return nil
 	}
-	return cell.whole(ctx, cell.step, "OnJoinCompleted", func(c *Call) error {
+	return cell.whole(ctx, cell.step, "OnJoinCompleted", before, func(c *Call) error {
 		return cell.typ.OnJoinCompleted(c, cell.instance, done)
 	})
 }
 
 // whole runs a callback in the object's turn, which queue finds. It does not begin once
 // ctx has ended; then, and only then, that ends the wait.
-func (c *objectCell) whole(ctx context.Context, queue func(func(*turn)), what string, f func(*Call) error) *Error {
+func (c *objectCell) whole(ctx context.Context, queue func(func(*turn)), what string, before *tries, f func(*Call) error) *Error {
 	var fate atomic.Bool // has been taken: by the turn, or by the end of ctx
 	wait, giveUp := context.WithCancel(c.node.life)
 	defer giveUp()
@@ -127,6 +127,6 @@ func (c *objectCell) whole(ctx context.Context, queue func(func(*turn)), what st
 		case !c.node.mayAct(clock.Now()):
 			return errNotOwner
 		}
-		return c.callback(t.claim, what, clock.Never, f)
+		return c.callbackAgain(t.claim, what, clock.Never, before, f)
 	})
 }

@@ -87,7 +87,7 @@ func (n *Node) findSpot(ctx context.Context, id string) (*objectCell, *route, *E
 }
 
 func errNoUserSpot(id string, is store.Kind) *Error {
-	return fail(errkind.NotFound, opJoin, id, "it is no user spot but %v", is)
+	return fail(errkind.NotFound, opJoin, id, "it is of kind %v, and only a User Spot is joined by its id", is)
 }
 
 // joinHere makes the Actor a member of a User Spot of this node, or, if spot is nil, of the
@@ -110,13 +110,14 @@ func (n *Node) joinHere(ctx context.Context, j *PendingJoin, spot *objectCell) {
 			}
 			return
 		}
+		j.log("a join was admitted", nil)
 		reply = a.Reply
 	}
 	if err := n.changeSpot(ctx, j, spot); err != nil {
 		if spot != nil {
 			visitor.leave()
 		}
-		j.decide(joinFailed(err.of(opJoin, j.Spot)))
+		j.decide(joinFailed(err))
 		return
 	}
 	n.joined(j, spot, reply)
@@ -143,8 +144,8 @@ func (n *Node) joined(j *PendingJoin, spot *objectCell, reply []byte) {
 	if from == nil {
 		from = n.entry
 	}
-	j.insist("OnJoinedActor", func() *Error {
-		err := n.joinedSpot(n.life, to, c.ref)
+	j.insist("OnJoinedActor", func(before *tries) *Error {
+		err := n.joinedSpot(n.life, to, c.ref, before)
 		if err != nil && to.gone.Load() {
 			return nil // there is nobody to be told any more
 		}

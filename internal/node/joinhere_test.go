@@ -368,7 +368,7 @@ func TestACallbackOfAJoinIsWaitedForOnceItHasBegun(t *testing.T) {
 	ended := make(chan *Error, 2)
 	tell := func() context.CancelFunc {
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { ended <- w.node.joinedSpot(ctx, spot, ActorRef{ID: "ada"}) }()
+		go func() { ended <- w.node.joinedSpot(ctx, spot, ActorRef{ID: "ada"}, nil) }()
 		return cancel
 	}
 	first := tell()

@@ -45,8 +45,8 @@ const (
 	// keeps a preparation at least.
 	moveValidity = 60 * time.Second
 	preparedMin  = 5 * time.Second
-	// eventsMax bounds what a source may have said of a move that its target has not looked
-	// at yet. An honest one has a few requests under way.
+	// eventsMax bounds what one end of a move may have said that the other has not looked at
+	// yet. An honest one has a few requests under way.
 	eventsMax = 64
 	// movesGoneMax bounds the moves that are remembered as gone. Past it a source that asks
 	// after one has no answer, and waits.

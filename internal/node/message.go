@@ -172,6 +172,19 @@ const hopsShift = 28
 
 func (s *sender) hops() uint8 { return uint8(s.paid >> hopsShift) }
 
+// carried sets how often the message was carried; it is new.
+func (s *sender) carried(hops uint8) { s.paid |= uint32(hops) << hopsShift }
+
+// credit is what the message has of the link's credit.
+func (s *sender) credit() uint32 { return s.paid & (1<<hopsShift - 1) }
+
+// handOn returns the sender with its credit, of which the message has none any more.
+func (s *sender) handOn() sender {
+	from := *s
+	s.paid -= s.credit()
+	return from
+}
+
 // asks reports whether the sender waits for an answer.
 func (s *sender) asks() bool {
 	switch s.kind {
@@ -229,9 +242,10 @@ func (s *sender) fail(n *Node, err *Error) {
 	}
 }
 
-// giveBack returns the credit that the message took.
+// giveBack returns the credit that the message took, and has no more.
 func (s *sender) giveBack() {
-	if credit := s.paid & (1<<hopsShift - 1); credit != 0 {
+	if credit := s.credit(); credit != 0 {
+		s.paid -= credit
 		s.link.consumed(int(credit))
 	}
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"crypto/sha256"
-	"slices"
 
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
@@ -85,7 +84,8 @@ func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
 	failpoint.Hit("R02.before")
 	i := &moveIn{
 		node: n, id: moveID{fence.Relocation, fence.Attempt}, from: l.process(), fence: fence, progress: relay.ProgressAssembling,
-		arrived: make(chan struct{}, 1), over: make(chan struct{}),
+		began: clock.Now(), over: make(chan struct{}),
+		events: newInbox(func(last, e *relay.TargetEvent) bool { return e.Is == relay.TargetRelayed && last.Is == e.Is }),
 	}
 	i.until.Store(int64(clock.Never))
 	here := ActorRef{ID: ref.ID, ObjectGen: ref.ObjectGen, Lifecycle: n.id.Lifecycle, OwnerGen: ref.OwnerGen + 1}
@@ -369,47 +369,12 @@ func (i *moveIn) cutover(l *linkConn, c *wire.Cutover) {
 }
 
 // tell brings an event to the task. Of relayed messages one is enough.
-func (i *moveIn) tell(e relay.TargetEvent) {
-	i.mu.Lock()
-	last := len(i.events) - 1
-	switch {
-	case i.ended:
-	case last >= 0 && e.Is == relay.TargetRelayed && i.events[last].Is == e.Is: // one is enough
-	case last >= eventsMax: // of a source that asks the same all the time
-	default:
-		i.events = append(i.events, e)
-	}
-	i.mu.Unlock()
-	select {
-	case i.arrived <- struct{}{}:
-	default:
-	}
-}
-
-func (i *moveIn) next() (e relay.TargetEvent, ok bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if len(i.events) == 0 {
-		return e, false
-	}
-	e = i.events[0]
-	i.events = i.events[1:]
-	return e, true
-}
+func (i *moveIn) tell(e relay.TargetEvent) { i.events.put(e) }
 
 // ends takes what ends the move from the events: who has heard it during an effect does
 // not go on by what that gave.
-func (i *moveIn) ends() (all []relay.TargetEvent) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.events = slices.DeleteFunc(i.events, func(e relay.TargetEvent) bool {
-		is := e.Is == relay.TargetStopping || e.Is == relay.TargetAborted
-		if is {
-			all = append(all, e)
-		}
-		return is
-	})
-	return all
+func (i *moveIn) ends() []relay.TargetEvent {
+	return i.events.takeAll(func(e *relay.TargetEvent) bool { return e.Is == relay.TargetStopping || e.Is == relay.TargetAborted })
 }
 
 // cellWith makes a cell with a consumer of its own, and with a mailbox that there is or a

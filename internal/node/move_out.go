@@ -113,9 +113,12 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 		n.abortBinding(o.binding, o.id.relocation, o.cell.ref)
 	}
 	if e.Outcome == relay.SourceRejected {
+		o.log("a move was rejected", nil)
 		return JoinOutcome{Result: JoinRejected, Reply: e.Reply.Payload}, false
 	}
-	return JoinOutcome{Result: JoinFailed, Err: &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}}, false
+	err := &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}
+	o.log("a move is aborted", err)
+	return JoinOutcome{Result: JoinFailed, Err: err}, false
 }
 
 // readAgain learns what version the row has, if that is in doubt.
@@ -151,6 +154,7 @@ func (o *moveOut) moved(row *store.Authority) {
 	o.now.Store(&ref)
 	n.routes.drop(ref.ID)
 	n.counters.movedOut.Add(1)
+	o.log("a move is committed", nil)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
 	failpoint.Hit("R14.S.after")
 }
@@ -166,6 +170,7 @@ func (o *moveOut) abandon() {
 // (decision 4).
 func (o *moveOut) strand(f *relay.Failure) {
 	o.cell.stuck.Store(&stuck{"its move to node " + o.to.rid, &Error{Kind: f.Kind, Text: f.Text}, true})
+	o.log("a move is stranded", o.cell.stuck.Load().err)
 	o.node.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(o.cell.stuck.Load().String())).
 		Msg("an actor is at no node, as its move did not end in time; destroy it with its exact ref")
 	o.cell.tenure.Store(leaving)
@@ -179,6 +184,7 @@ func (o *moveOut) strand(f *relay.Failure) {
 
 // found ends a stranding whose commit came after all: the Actor is the target's.
 func (o *moveOut) found() {
+	o.log("a move that was stranded is committed", nil)
 	o.cell.stuck.Store(nil)
 	o.node.moves.out.Delete(o.id.key())
 	o.node.leaveTable(o.cell)

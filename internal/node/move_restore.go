@@ -24,7 +24,7 @@ type staged struct {
 
 var (
 	errRestoreLate = &relay.Failure{Kind: errkind.DeadlineExceeded, Text: "its factory and its adapter did not end by the move's deadline"}
-	errFixedHere   = &relay.Failure{Kind: errkind.Rejected, Text: "by the target its type does not move"}
+	errFixedHere   = &relay.Failure{Kind: errkind.Rejected, Text: "its type has DisableRelocation at the target; all nodes give a type the same policy"}
 )
 
 // stage makes the Actor and restores it. Past its time it is given up: what it still does
@@ -107,7 +107,7 @@ func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from pr
 		return lost(err)
 	}
 	if m.HasState != (c.typ.Policy == PreserveState) {
-		return staged{failure: &relay.Failure{Kind: errkind.InternalFailure, Text: "the nodes have different relocation policies for type " + c.typ.Name}}
+		return staged{failure: &relay.Failure{Kind: errkind.InternalFailure, Text: "source and target have different relocation policies for type " + c.typ.Name + "; all nodes give a type the same one"}}
 	}
 	failed := guard(n, "object", c.ref.ID, func() (e error) {
 		if s.instance, e = c.typ.Factory(&c.context); e == nil && m.HasState {
@@ -116,7 +116,7 @@ func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from pr
 		return e
 	})
 	if c.failed("Restore", failed); failed != nil {
-		return staged{failure: &relay.Failure{Kind: errkind.InternalFailure, Text: "its factory or its adapter failed on node " + n.cfg.RID}}
+		return staged{failure: &relay.Failure{Kind: errkind.InternalFailure, Text: "its factory or its adapter's Restore failed; the log of node " + n.cfg.RID + " says why"}}
 	}
 	if len(m.Timers) > 0 {
 		state, err := timer.Decode(m.Timers)

@@ -46,13 +46,12 @@ type moveOut struct {
 	left     atomic.Bool              // the Spot here was told that the Actor has left
 	now      atomic.Pointer[ActorRef] // where it is, once that is known
 
+	events inbox[relay.SourceEvent]
+
 	mu      sync.Mutex
-	events  []relay.SourceEvent // that nobody has looked at yet
-	arrived chan struct{}       // has room for one: there are some
-	sending *linkConn           // by which the payload goes; nil: it does not
-	sent    *stream             // the payload, with sending
-	over    bool                // nobody takes events any more
-	begins  bool                // the target has yet to say where it begins
+	sending *linkConn // by which the payload goes; nil: it does not
+	sent    *stream   // the payload, with sending
+	begins  bool      // the target has yet to say where it begins
 }
 
 // moveTarget is where a Join takes its Actor.
@@ -68,7 +67,7 @@ type moveTarget struct {
 func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	o := &moveOut{
 		node: n, join: j, cell: j.cell, to: to.to, spot: to.spot, member: to.member, from: j.cell.spot.Load(),
-		arrived: make(chan struct{}, 1), id: moveID{attempt: 1},
+		events: newInbox(func(last, e *relay.SourceEvent) bool { return last.Is == e.Is }), id: moveID{attempt: 1},
 	}
 	if n.linkOf(o.to) == nil { // its deadline is not waited for
 		j.decide(joinFailed(errNoLink(opJoin, j.cell.ref.ID, to.to.rid)))
@@ -122,9 +121,7 @@ func (o *moveOut) run() relay.SourceEnded {
 		happened := relay.SourceEvent{Is: relay.SourceTick}
 		switch {
 		case due && next.Do == relay.SourceEnd:
-			o.mu.Lock()
-			o.over, o.events = true, nil
-			o.mu.Unlock()
+			o.events.close()
 			return next.End
 		case due:
 			happened = o.perform(&next, until)
@@ -138,29 +135,7 @@ func (o *moveOut) run() relay.SourceEnded {
 }
 
 // tell brings an event to the task.
-func (o *moveOut) tell(e relay.SourceEvent) {
-	o.mu.Lock()
-	last := len(o.events) - 1
-	if !o.over && (last < 0 || o.events[last].Is != e.Is) { // of what is said again once is enough
-		o.events = append(o.events, e)
-	}
-	o.mu.Unlock()
-	select {
-	case o.arrived <- struct{}{}:
-	default:
-	}
-}
-
-func (o *moveOut) next() (e relay.SourceEvent, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.events) == 0 {
-		return e, false
-	}
-	e = o.events[0]
-	o.events = o.events[1:]
-	return e, true
-}
+func (o *moveOut) tell(e relay.SourceEvent) { o.events.put(e) }
 
 // wait returns what happens next, until the given time.
 func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
@@ -168,7 +143,7 @@ func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
 	defer cancel()
 	for {
 		changed := o.node.links.watch()
-		if e, ok := o.next(); ok {
+		if e, ok := o.events.next(); ok {
 			return e
 		}
 		if o.linkLost && o.node.linkOf(o.to) != nil {
@@ -180,7 +155,7 @@ func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
 			return relay.SourceEvent{Is: relay.SourceTargetGone}
 		}
 		select {
-		case <-o.arrived:
+		case <-o.events.arrived:
 		case <-changed:
 		case <-o.stopping():
 			return o.interrupted()
@@ -221,6 +196,9 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 	case relay.SourceReserve:
 		happened.Is = relay.SourceReserved
 		happened.Change, happened.Err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.ReserveMove(ctx, e.Reserve) })
+		if r := happened.Change.Reason; happened.Err == nil && (r == store.Applied || r == store.AlreadyApplied) {
+			o.log("a move is reserved", nil)
+		}
 		failpoint.Hit("R01.after")
 	case relay.SourcePermit:
 		happened.Is = relay.SourcePermitted
@@ -335,6 +313,9 @@ func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
 		return e
 	}
 	e.Reject, e.ChunkBytes = a.Verdict == wire.VerdictRejected, a.ChunkBytes
+	if !e.Reject {
+		j.log("a join was admitted", nil)
+	}
 	if a.HasReply {
 		e.Reply = relay.Reply{Present: true, Codec: a.Codec, Payload: append([]byte{}, a.Reply...)}
 	}
@@ -363,6 +344,7 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 // relay crosses the boundary: what was captured is not needed here any more.
 func (o *moveOut) relay() {
 	failpoint.Hit("R08.S.after")
+	o.log("a move is cut over", nil)
 	v := o.mover.Load()
 	o.cell.tenure.Store(leaving)
 	o.cell.step(func(t *turn) {
@@ -419,6 +401,7 @@ func (o *moveOut) sealed() *mover {
 		v = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
 		o.mover.Store(v)
 		o.cell.box.Seal(v)
+		o.log("a move has sealed its actor", nil)
 	}
 	return v
 }
@@ -439,6 +422,9 @@ func (o *moveOut) capture() *Error {
 // a link that was lost goes on behind what the target says that it has.
 func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.SourceEvent {
 	n := o.node
+	if e.Try > 1 {
+		o.log("a move restores its actor once more, as the target failed to", nil)
+	}
 	failpoint.Hit("R05.before")
 	if o.payload == nil {
 		segments := [][]byte{o.taken.head, o.taken.queue, o.taken.state}

@@ -23,6 +23,7 @@ type moveIn struct {
 	queue *incoming
 	until atomic.Int64                   // clock.Mono; when the source sends nothing any more
 	left  atomic.Pointer[wire.ActorLeft] // what the source is told once the Actor is in its Spot
+	began clock.Mono                     // never changes
 
 	// Of the task. cell is the queue's, too.
 	cell     *objectCell
@@ -35,17 +36,18 @@ type moveIn struct {
 	// mine is when the Store first said that the Actor is this node's; 0: not yet.
 	mine clock.Mono
 
+	joinedTries, completeTries tries // of OnJoinedActor and OnJoinCompleted
+
 	clientGone bool // the Actor's client is to be told of as gone
+
+	events inbox[relay.TargetEvent]
 
 	mu       sync.Mutex
 	fence    relay.Fence
 	commits  bool // a commit was sent whose outcome is not known
 	progress relay.Progress
-	events   []relay.TargetEvent // that nobody has looked at yet
-	ended    bool                // nobody takes events any more
-	arrived  chan struct{}       // has room for one: there are some
-	asked    waiting             // for admission
-	request  []byte              // of that
+	asked    waiting // for admission
+	request  []byte  // of that
 	codec    uint8
 	restores waiting // for relay-ready
 	op       store.OpID
@@ -84,9 +86,7 @@ func (i *moveIn) run() {
 		var happened relay.TargetEvent
 		switch {
 		case due && next.Do == relay.TargetEnd:
-			i.mu.Lock()
-			i.ended, i.events = true, nil
-			i.mu.Unlock()
+			i.events.close()
 			i.end(&next)
 			return
 		case due:
@@ -122,11 +122,11 @@ func (i *moveIn) wait(until clock.Mono, assembling bool) relay.TargetEvent {
 		i.mu.Unlock()
 	}
 	for {
-		if e, ok := i.next(); ok {
+		if e, ok := i.events.next(); ok {
 			return e
 		}
 		select {
-		case <-i.arrived:
+		case <-i.events.arrived:
 		case <-whole:
 			i.mu.Lock()
 			defer i.mu.Unlock()
@@ -170,6 +170,9 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetRefuse:
 		i.refuse(e)
 	case relay.TargetCommit:
+		if e.Fallback {
+			i.logTo(n.log.Warn(), "a move to here is committed without its source's last word, as nothing was heard of it", nil)
+		}
 		i.takeRow()
 		happened.Is = relay.TargetCommitted
 		failpoint.Hit("R11.before")
@@ -184,12 +187,13 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 		happened.Is = relay.TargetMerged
 		failpoint.Hit("R12.before")
 		i.merge()
+		i.log("a move to here is committed", nil)
 		i.leaveRow() // which may have to be written again before a callback may run
 		failpoint.Hit("R12.after")
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
 		failpoint.Hit("R13.before")
-		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref) })
+		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref, &i.joinedTries) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		} else {
@@ -198,7 +202,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
-		err := i.acting(ctx, func(ctx context.Context) *Error { return n.complete(ctx, i.cell, done) })
+		err := i.acting(ctx, func(ctx context.Context) *Error { return n.complete(ctx, i.cell, done, &i.completeTries) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
@@ -468,6 +472,7 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		i.cell.box.Seal(&merging{from: i.queue})
 		failpoint.Hit("R14.after")
 		n.counters.targetResume.add(clock.Now().Sub(i.mine))
+		i.log("a move to here is over, and its actor runs", nil)
 		if i.clientGone {
 			n.disconnected(i.spotHere(), i.cell.ref)
 		}
@@ -528,6 +533,7 @@ func (i *moveIn) drop(f *relay.Failure) {
 	if f == nil {
 		f = &relay.Failure{Kind: errkind.Unavailable, Text: "the move was given up"}
 	}
+	i.log("a move to here is off", &Error{Kind: f.Kind, Text: f.Text})
 	for _, w := range []*waiting{&i.asked, &i.restores} {
 		if to := i.waiting(w); to.link != nil {
 			to.link.sendError(to.corr, &Error{Kind: f.Kind, Text: f.Text})

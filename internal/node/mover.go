@@ -134,7 +134,7 @@ func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 			return e
 		})
 		if c.failed("Capture", err); err != nil {
-			return got, fail(errkind.InternalFailure, opMove, c.ref.ID, "its state could not be captured")
+			return got, fail(errkind.InternalFailure, opMove, c.ref.ID, "its adapter's Capture failed; the log of node %s says why", n.cfg.RID)
 		}
 		m.HasState = true
 	}
@@ -242,8 +242,7 @@ func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox
 	r.Message.OwnerGen = gen
 	record := buf.Get(r.Size())
 	r.AppendTo(record.Bytes()[:0])
-	from := m.sender
-	m.paid = 0 // its credit and its answer stay with what is handed on
+	from := m.handOn() // with its answer
 	m.done()
 	seq := v.out.Add(handed{record, from, kept}, record.Bytes()[wire.RelayHead:])
 	invariant.Check(seq == v.last, "relayed message %d has the number %d", v.last, seq)

@@ -85,7 +85,7 @@ func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
 		if err := checkSizes(opSend, to.ID, o.Metadata, o.Payload); err != nil {
 			return err
 		}
-		return n.pushHere(cell, to.spot, sender{kind: msgSend}, o, clock.Never)
+		return n.pushHere(ctx, cell, to.spot, sender{kind: msgSend}, o, clock.Never)
 	}
 	if err := checkContent(opSend, to.ID, o.Name, o.Metadata, o.Payload); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
 	case w.cell == nil:
 		return w.link.send(ctx, n.encode(w.route, to.spot, o, 0, 0))
 	}
-	return n.pushHere(w.cell, to.spot, sender{kind: msgSend}, o, clock.Never)
+	return n.pushHere(ctx, w.cell, to.spot, sender{kind: msgSend}, o, clock.Never)
 }
 
 // encode makes the record of a message on route r; correlation and deadline are
@@ -202,7 +202,7 @@ func (n *Node) requestHere(ctx context.Context, cell *objectCell, toSpot bool, o
 	w := waiters.Get().(*waiter)
 	round, err := n.local.begin(w)
 	if err == nil {
-		if err = n.pushHere(cell, toSpot, sender{kind: msgRequest, to: w, corr: round}, o, deadline); err != nil {
+		if err = n.pushHere(ctx, cell, toSpot, sender{kind: msgRequest, to: w, corr: round}, o, deadline); err != nil {
 			n.local.end(w, round)
 		}
 	}
@@ -315,10 +315,11 @@ func (n *Node) isHere(ref *ActorRef) bool {
 	return ref.RID == n.cfg.RID && ref.Lifecycle == n.id.Lifecycle
 }
 
-// pushHere admits a message for an Actor of this node.
-func (n *Node) pushHere(cell *objectCell, toSpot bool, s sender, o *Outgoing, deadline clock.Mono) *Error {
+// pushHere admits a message for an object of this node. When the node stops, only a Spot's
+// OnClosing still has its members do something, as they have no such callback themselves.
+func (n *Node) pushHere(ctx context.Context, cell *objectCell, toSpot bool, s sender, o *Outgoing, deadline clock.Mono) *Error {
 	switch {
-	case n.stopping.Load():
+	case n.stopping.Load() && !turnFrom(ctx).closes(cell):
 		return errStopping
 	case !n.mayAct(n.lately()):
 		return errNotOwner

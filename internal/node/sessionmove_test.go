@@ -339,7 +339,7 @@ func TestASealWaitsForTheOwnerBefore(t *testing.T) {
 		until(t, "it is asked for", func() bool {
 			for _, w := range c.nodes[0].moving.all() {
 				w.session.mu.Lock()
-				asked := w.route.Sealed()
+				_, asked := w.route.NextDeadline()
 				w.session.mu.Unlock()
 				if asked {
 					return true

@@ -108,10 +108,10 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 				Msg("a session's send handler failed")
 		}
 	case err != nil:
-		if err.Kind == errkind.InternalFailure || err.Kind == errkind.ProtocolError { // the client is not told the cause
+		if err.tellsOfDefect() {
 			s.node.counters.failedRequests.Add(1)
 			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
-				Msg("a session's request handler failed")
+				Msg("a session's request failed by its handler, or by who asked")
 		}
 		s.refuse(&p.Packet, err)
 	default:
@@ -127,7 +127,7 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 	t := s.port.typ
 	send, request := t.Sends[string(p.Name)], t.Requests[string(p.Name)]
 	if p.Kind == session.KindRequest && request == nil || p.Kind == session.KindSend && send == nil {
-		return r, fail(errkind.NotFound, "", t.Name, "no handler for packet %q", p.Name)
+		return r, fail(errkind.NotFound, "", t.Name, "no handler for packet %q", p.Name).ofDefect()
 	}
 	if !s.started {
 		err = guard(s.node, "session type", t.Name, func() (e error) {

@@ -26,7 +26,7 @@ type Stats struct {
 
 	Dropped         uint64 // one-way messages that were not executed: no actor, no room in its queue, no lease
 	FailedSends     uint64 // one-way messages whose handler failed
-	FailedRequests  uint64 // requests whose handler failed with InternalFailure; logged
+	FailedRequests  uint64 // requests by whose end something is wrong with their handler or with who asked: InternalFailure, a payload or a reply that is not what it must be, no such handler; logged
 	FailedCallbacks uint64 // timers and callbacks of Spots that failed; logged
 	PushesRefused   uint64 // pushes of actors whose binding was over
 	LateReplies     uint64 // replies that came after their request had ended

@@ -56,7 +56,7 @@ func (n *Node) StuckObjects() []StuckObject {
 // deadline, but for some time at least. Times in which the node may not act do not count.
 // If it gives up it is false and the Actor stays sealed; while the callback hangs, that
 // shows as stuck, too.
-func (j *PendingJoin) insist(what string, f func() *Error) bool {
+func (j *PendingJoin) insist(what string, f func(*tries) *Error) bool {
 	c := j.cell
 	n := c.node
 	until := max(j.Deadline, clock.Now().Add(insistMin))
@@ -77,8 +77,9 @@ func (j *PendingJoin) insist(what string, f func() *Error) bool {
 			c.stuck.Store(nil)
 		}
 	}()
+	var before tries
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
-		err := f()
+		err := f(&before)
 		switch late := clock.Now().Reached(until) || n.stopping.Load(); {
 		case err == nil, n.life.Err() != nil:
 			return true

@@ -7,6 +7,11 @@
 // repeated, changed and made smaller. A zero on the tape always means the harmless
 // choice: no fault, the first in order, no delay. So a smaller tape is a simpler story.
 //
+// It covers who may act (leases, epochs), how objects come into being and end, messages and
+// their order and acknowledgement, Joins, moves, and the Sessions that are bound to Actors
+// which move. It does not run internal/node, whose rules its shells follow by hand, and has no
+// Instance Spots.
+//
 // A World has, for each node, a process at a time (or two, when one was taken for dead
 // and only slept). A process runs internal/lease and the machines of internal/creation
 // in a shell as internal/node has it: the registry of creations that run, the table of
