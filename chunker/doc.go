@@ -3,7 +3,8 @@
 // compression where it pays.
 //
 // The package is pure. It starts no goroutine, takes no lock, reads no clock and opens no
-// socket: the shell around it owns the links, writes the records and says what came back.
+// socket: the shell around it owns the links, writes the records and says what came back
+// and when.
 //
 // # The idea
 //
@@ -12,17 +13,17 @@
 // come. The Pacer of a link says which chunk of which move is next; AppendChunk gives its
 // bytes as views of the pieces, to be written behind a record's fields in one gathered
 // write. The target's Incoming puts each chunk in its place and tells how many it has;
-// that makes room for the next ones. When the last has come and all checksums agree,
-// Payload gives the bytes in one run.
+// that makes room for the next ones, and how long it took says for how many. When the
+// last has come and all checksums agree, Payload gives the bytes in one run.
 //
 //	source                                       target
 //	out := NewOutgoing(pieces, limit, None)
 //	out.Manifest()            ── manifest ──▶    in, err := NewIncoming(m, limits)
 //	pacer.Add(move, out)
-//	move, i, ok := pacer.Next()
+//	move, i, ok := pacer.Next(now)
 //	out.AppendChunk(dst, i)   ── chunk i ───▶    in.Add(i, crc, bytes)
 //	pacer.Written()
-//	pacer.Acked(out, n)       ◀── progress ──    n := in.Received()
+//	pacer.Acked(now, out, n)  ◀── progress ──    n := in.Received()
 //
 // The source's pieces are the only original. When a link is lost, all that was under way
 // on it is (Pacer.Lost); over the next one the target tells how many chunks it has, and
@@ -40,7 +41,8 @@
 //	a chunk                 the target's limit, by default ChunkBytes (to an Entry Spot
 //	                        EntryChunkBytes); from ChunkMin to ChunkMax
 //	a payload               Limits.Bytes, of what it inflates to; no bound by default
-//	in flight on a link     NewPacer, SetLimit; or one chunk
+//	in flight on a link     what its road and target take, and two chunks at least;
+//	                        NewPacer, SetLimit; or one chunk
 //	in flight of a node     Budget; or one chunk per link
 //	in a link's queue       one chunk of all moves
 //	memory of an Incoming   64 times what has come, or 4 MiB; never over the manifest's
