@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/scripts/lua"
 	"github.com/zlnode/zlnode/store"
 	"github.com/zlnode/zlnode/store/redislua"
 )
@@ -365,6 +366,34 @@ func TestAnOldRouteIsMendedByTheNextRequest(t *testing.T) {
 		}
 		if total, err := zlnode.Request[int](w.ctx, c.Actor("x"), "add", 1); err != nil || total != 1 {
 			t.Errorf("by the old route: total %d %v, want 1 of the new incarnation", total, err)
+		}
+	})
+}
+
+// A Store that does not answer when a node begins to stop, and soon does, is told, too, and all
+// ends in order.
+// req: CL-02
+func TestANodeThatStopsTellsAStoreThatComesBack(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		direct := w.url
+		road := w.behindProxy()
+		n := w.server("a", counterApp())
+		w.url = direct
+		r, err := n.CreateActor(w.ctx, zlnode.CreateActor{ID: "c", Type: "counter"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		road.barScript(lua.NodePublish)
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			w.stop(n)
+		}()
+		w.eventually("it is tried", func() bool { return road.barred.Load() > 1 })
+		road.passAll()
+		receive(t, stopped)
+		if _, found, err := w.location().Read(w.ctx, r.Ref.ID); found || err != nil {
+			t.Errorf("its actor's row is left: %v", err)
 		}
 	})
 }

@@ -31,6 +31,7 @@ type sourceFacts struct {
 	asked    bool // the target, for anything
 	sent     bool // the unit, by SourceRestore
 	boundary bool
+	spent    bool // the target has said so, or is over
 	over     bool
 }
 
@@ -44,7 +45,7 @@ func (w *sourceWatch) check(m *SourceMove, e SourceEffect) error {
 		w.bound = w.last.Bound || w.last.Failure != nil
 	}
 	w.asked = w.asked || e.Do == SourceAdmit || e.Do == SourceRestore
-	if w.boundary && e.Do != SourceRead && e.Do != SourceEnd {
+	if w.boundary && e.Do != SourceRead && e.Do != SourceAbort && e.Do != SourceConfirm && e.Do != SourceEnd {
 		return fmt.Errorf("it does %d behind the boundary", e.Do)
 	}
 	switch e.Do {
@@ -78,7 +79,7 @@ func (w *sourceWatch) check(m *SourceMove, e SourceEffect) error {
 	case SourceAbort:
 		w.reserved = true
 	case SourceConfirm:
-		if w.sent && w.last.Is != SourceGivenUp && w.last.Is != SourceTargetGone {
+		if w.sent && !w.spent {
 			return fmt.Errorf("it writes a row again that may be the target's")
 		}
 	case SourceEnd:
@@ -114,6 +115,9 @@ func (w *sourceWatch) checkEnd(e *SourceEnded) error {
 	case SourceLost:
 		if !w.reserved || e.Failure == nil {
 			return fmt.Errorf("lost before anything was reserved, or without a reason")
+		}
+		if w.last.Is == SourceRow && w.last.Found && w.last.Row.OwnerID == "s-1" && w.last.Row.Move != nil && w.last.Row.ObjectGen == unitGen {
+			return fmt.Errorf("it is said to be nowhere while its move may be committed")
 		}
 	}
 	return nil
@@ -174,6 +178,7 @@ func sourceEvents() []SourceEvent {
 		{Is: SourceGivenUp},
 		{Is: SourceRow},
 		{Is: SourceStopping},
+		{Is: SourceHalting},
 	}
 	for _, f := range twoFailures {
 		for _, is := range []SourceFact{SourceAdmitted, SourcePermitted, SourceSessionSealed, SourceCaptured, SourceRefused, SourceConfirmed} {
@@ -235,6 +240,7 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 					to.w.now += step * 2
 					to.w.last = events[i]
 					to.w.last.SealedAt = to.w.now
+					to.w.spent = to.w.spent || to.w.sent && (events[i].Is == SourceGivenUp || events[i].Is == SourceTargetGone)
 					to.s.Step(to.w.now, to.w.last)
 					if e, ok := to.s.Effect(); ok {
 						if err := to.w.check(&move, e); err != nil {
@@ -294,11 +300,12 @@ type sourceStands struct {
 	reserved                              store.Version
 	try                                   uint32
 	lost, failed, asked, sealed, captured bool
+	crossed, spent                        bool
 }
 
 func standsOfSource(s *Source, now clock.Mono) sourceStands {
 	return sourceStands{
 		s.state, ahead(s.wake, now), ahead(s.sealLimit, now), ahead(s.validUntil, now), s.waits, s.reserved.Version, s.try,
-		s.lost, s.failure != nil, s.asked, s.sealed, s.captured,
+		s.lost, s.failure != nil, s.asked, s.sealed, s.captured, s.crossed, s.spent,
 	}
 }

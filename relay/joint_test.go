@@ -269,6 +269,9 @@ func (j *joint) choices() (all []choice) {
 	}
 	if !j.sDead && j.sEnd == 0 {
 		fault("source stops", func(j *joint) { j.source(SourceEvent{Is: SourceStopping}) })
+		if j.relaying {
+			fault("source waits no longer", func(j *joint) { j.source(SourceEvent{Is: SourceHalting}) })
+		}
 		fault("source dies", func(j *joint) { j.sDead, j.sDo, j.toT, j.toS, j.link = true, SourceEffect{}, "", "", false })
 	}
 	if !j.tDead && j.tThere {
@@ -482,6 +485,8 @@ func (j *joint) broken() string {
 		return "it runs at the source, and its row says the target"
 	case j.tOpen && j.row.owner == 's' && j.epoch == 1:
 		return "it runs at the target, and its row says the source"
+	case j.tOpen && j.sEnd == SourceLost && j.epoch == 1:
+		return "it runs at the target, and the source has said that it is nowhere"
 	case j.row.owner == 't' && j.epoch == 1 && j.tThere && j.t.Progress() == ProgressGone:
 		return "the target has dropped what its row says it owns"
 	case j.row.owner == 't' && j.epoch == 1 && !j.tThere && !j.tOwns && !j.tDead:

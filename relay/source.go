@@ -55,7 +55,8 @@ const (
 	SourceRelay
 	// SourceRead: read the unit's row. Ends with SourceRow.
 	SourceRead
-	// SourceAbort: send Abort to the Store, if the lease allows. Ends with SourceAborted.
+	// SourceAbort: send Abort to the Store, if the lease allows. Ends with SourceAborted. Behind
+	// the boundary it is what makes sure that the unit is nowhere.
 	SourceAbort
 	// SourceSettle: the Store's epoch has changed. Tell the target that the move is off and ask
 	// it what became of it. It comes again now and then, until SourceCommitted, SourceGivenUp or
@@ -122,6 +123,8 @@ const (
 	SourceConfirmed
 	// SourceStopping: the node has begun to stop.
 	SourceStopping
+	// SourceHalting: it waits no longer for what the target makes of the move.
+	SourceHalting
 )
 
 // SourceEvent is something that happened.
@@ -150,8 +153,8 @@ const (
 	// SourceMoved: it is the target's. What is held, and comes, goes there, also if there was no
 	// SourceRelay before.
 	SourceMoved
-	// SourceLost: it is not known to be anywhere. It stays sealed here: requests end
-	// Unavailable, sends are counted.
+	// SourceLost: it is nowhere, or, in a new epoch, not known to be anywhere. It stays sealed
+	// here: requests end Unavailable, sends are counted.
 	SourceLost
 )
 
@@ -172,6 +175,8 @@ type SourceEnded struct {
 	// Doubt: a reservation whose answer was lost may be applied yet. The row is read before
 	// its next change.
 	Doubt bool
+	// Elsewhere, of SourceLost: the target may have it, by a commit of an epoch that is over.
+	Elsewhere bool
 }
 
 type sourceState uint8
@@ -220,6 +225,8 @@ type Source struct {
 	failure    *Failure   // why it ends, or will when the effect under way has ended
 
 	asked, sealed, captured bool // there may be something to undo
+	crossed                 bool // the boundary: there is nothing to undo any more
+	spent                   bool // behind it: the target will not commit any more
 }
 
 // NewSource returns a Source whose first effect is due.
@@ -294,6 +301,8 @@ func (s *Source) Step(now clock.Mono, e SourceEvent) {
 		s.confirmed(&e)
 	case SourceStopping:
 		s.stop(&Failure{errkind.ShuttingDown, "the node has begun to stop"})
+	case SourceHalting:
+		s.halt()
 	}
 }
 
@@ -483,6 +492,7 @@ func (s *Source) ready(now clock.Mono, e *SourceEvent) {
 	case !e.MayAct:
 		s.fail(&Failure{errkind.Unavailable, "the node may not act: its lease is in doubt"})
 	default:
+		s.crossed = true
 		s.do(sourceAwaiting, SourceEffect{Do: SourceRelay})
 		s.validUntil = now.Add(s.timing.Validity + s.timing.Settle)
 		s.wake = s.validUntil
@@ -529,10 +539,8 @@ func (s *Source) targetGone() {
 	switch s.state {
 	case sourceAdmitting, sourceAdmitLost:
 		s.fail(&Failure{errkind.Unavailable, "the target's node is gone"})
-	case sourceAwaiting:
-		s.look()
-	case sourceSettling:
-		s.confirm()
+	case sourceAwaiting, sourceReading, sourceReadLost, sourceAborting, sourceAbortLost, sourceSettling:
+		s.spend()
 	default:
 		s.stop(&Failure{errkind.DeadlineExceeded, "the target's node is gone, so the move cannot be committed"})
 	}

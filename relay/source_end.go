@@ -21,9 +21,9 @@ func (s *Source) end(e SourceEnded) {
 	s.do(sourceOver, SourceEffect{Do: SourceEnd, End: e})
 }
 
-// fail ends the attempt for f, before the boundary. Once the move is reserved that is a
-// change of the Store: the target may commit without having heard that its relay-ready was
-// not accepted.
+// fail ends the attempt for f. Once the move is reserved that is a change of the Store: the
+// target may commit without having heard that its relay-ready was not accepted, or that its
+// time is over.
 func (s *Source) fail(f *Failure) {
 	s.failure = cmp.Or(s.failure, f) // the first reason is the one that counts
 	if s.reserved.Move == nil {
@@ -34,8 +34,14 @@ func (s *Source) fail(f *Failure) {
 	s.sendAbort()
 }
 
-// goOn gives the unit back: no commit of the move applies any more.
-func (s *Source) goOn() { s.end(SourceEnded{Outcome: SourceFailed, Failure: s.failure}) }
+// goOn gives the unit back, if the boundary is ahead: no commit of the move applies any more.
+func (s *Source) goOn() {
+	if s.crossed {
+		s.lose(s.failure.Kind, s.failure.Text)
+		return
+	}
+	s.end(SourceEnded{Outcome: SourceFailed, Failure: s.failure})
+}
 
 // moved ends it for an owner whose generation is greater, also if the word of it did not say.
 func (s *Source) moved(owner store.OwnerGen) {
@@ -47,6 +53,7 @@ func (s *Source) lose(kind errkind.Kind, text string) {
 }
 
 func (s *Source) sendAbort() {
+	s.wake = clock.Never
 	s.do(sourceAborting, SourceEffect{Do: SourceAbort, Abort: store.EndOf(&s.reserved, store.Source, s.move.Self, s.move.AbortOp)})
 }
 
@@ -112,8 +119,20 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 // settle is for a move of an earlier epoch, of which nothing applies any more, though it may
 // have been committed in a history that is lost. A target that has opened the unit writes the
 // row again, and one that has not drops it. The source does nothing before it knows which.
+//
+// Behind the boundary it can only leave the unit to be freed by hand, unless the target says
+// later that it has it.
 func (s *Source) settle(now clock.Mono) {
-	if s.try == 0 { // the target was never sent the unit
+	switch {
+	case s.spent:
+		s.confirm()
+		return
+	case s.crossed:
+		s.end(SourceEnded{Outcome: SourceLost, Elsewhere: true, Failure: &Failure{
+			errkind.Unavailable, "the Store has begun a new epoch, and it is not known whether the target has it",
+		}})
+		return
+	case s.try == 0: // the target was never sent the unit
 		s.confirm()
 		return
 	}
@@ -152,7 +171,12 @@ func (s *Source) committed(e *SourceEvent) {
 	}
 }
 
-func (s *Source) givenUp() {
+func (s *Source) givenUp() { s.spend() }
+
+// spend is for a target that will not commit any more, by its own word or as its process is over:
+// there is nothing to wait for. What became of the unit the Store says.
+func (s *Source) spend() {
+	s.spent = s.crossed
 	switch s.state {
 	case sourceAwaiting:
 		s.look()
@@ -172,8 +196,11 @@ func (s *Source) read(now clock.Mono, e *SourceEvent) {
 	switch {
 	case s.state != sourceReading:
 		return
-	case e.Err != nil:
+	case e.Err != nil && s.failure == nil:
 		s.sleep(sourceReadLost, s.waits.wait(now, s.timing, s.timing.Settle))
+		return
+	case e.Err != nil:
+		s.fail(s.failure)
 		return
 	}
 	s.waits = backoff{}
@@ -182,11 +209,31 @@ func (s *Source) read(now clock.Mono, e *SourceEvent) {
 		s.moved(e.Row.OwnerGen)
 	case at == whereGone:
 		s.lose(errkind.Unavailable, goneText)
-	case !s.stands(&e.Row) && e.Row.Epoch == s.reserved.Epoch:
+	case s.endedBy(&e.Row):
 		s.lose(errkind.Unavailable, "the target has given the move up; it stays sealed until it is freed by hand")
-	case now.Reached(s.validUntil):
-		s.lose(errkind.Unavailable, "the target has not committed the move in time; it stays sealed until it is freed by hand")
+	case s.spent: // a commit may be on its way that the row does not show, here and below
+		s.fail(&Failure{errkind.Unavailable, "the target has given the move up, or is dead; it stays sealed until it is freed by hand"})
+	case s.failure != nil, now.Reached(s.validUntil):
+		s.fail(&Failure{errkind.Unavailable, "the target has not committed the move in time; it stays sealed until it is freed by hand"})
 	default:
 		s.sleep(sourceAwaiting, s.validUntil)
+	}
+}
+
+// endedBy reports whether the row shows that the move was ended, after which no commit of it
+// applies. One that is older than the reservation, or of another epoch, does not.
+func (s *Source) endedBy(row *store.Authority) bool {
+	return !s.stands(row) && row.Epoch == s.reserved.Epoch && row.Version > s.reserved.Version
+}
+
+// halt ends a move behind its boundary whose outcome is not waited for any longer.
+func (s *Source) halt() {
+	f := &Failure{errkind.ShuttingDown, "the node stops, and the target has not committed the move"}
+	switch s.state {
+	case sourceAwaiting, sourceReadLost:
+		s.fail(f)
+	case sourceReading:
+		s.failure = f
+	default: // it has stopped by itself, or asks the Store already
 	}
 }

@@ -20,7 +20,7 @@ import (
 //	permitted|captured [fail=kind] | sealed [bound] [asked=d] [fail=kind]
 //	ready [paused] | refused fail=kind | lost | linked | gone
 //	committed [own=n] | given-up | row [err=e] [the row]
-//	confirmed [fail=kind] [the row] | stopping | tick
+//	confirmed [fail=kind] [the row] | stopping | halting | tick
 //
 // req: JN-09 PO-02 RL-15 RL-18
 func TestSourceScripts(t *testing.T) {
@@ -57,7 +57,7 @@ func sourceEvent(w words, now clock.Mono) SourceEvent {
 		"sealed": SourceSessionSealed, "captured": SourceCaptured, "ready": SourceReady, "refused": SourceRefused,
 		"lost": SourceLinkLost, "linked": SourceLinkUp, "gone": SourceTargetGone, "committed": SourceCommitted,
 		"given-up": SourceGivenUp, "row": SourceRow, "aborted": SourceAborted,
-		"confirmed": SourceConfirmed, "stopping": SourceStopping,
+		"confirmed": SourceConfirmed, "stopping": SourceStopping, "halting": SourceHalting,
 	}
 	e := SourceEvent{
 		Is: facts[w.cmd], MayAct: !w.has("paused"), Reject: w.has("reject"), Bound: w.has("bound"), Reply: w.reply(),
@@ -132,6 +132,7 @@ func (e SourceEnded) says() string {
 		out = "lost, " + e.Failure.says()
 	}
 	out += yes(e.Prepared || e.Captured || e.Sealed, "; undo")
+	out += yes(e.Elsewhere, "; it may be elsewhere")
 	out += yes(e.Prepared, " preparation") + yes(e.Captured, " capture") + yes(e.Sealed, " seal") + yes(e.Doubt, "; in doubt")
 	if e.Found {
 		out += fmt.Sprintf("; version %d", e.Row.Version)

@@ -72,10 +72,6 @@ func TestAVerdictAboutHops(t *testing.T) {
 		}},
 		{name: "a node that does not stop in order, and the other one killed", change: func(e *evidence) {
 			e.nodes[1].fate, e.nodes[2].fate = fateDisorder, fateKilled
-		}, ok: true},
-		{name: "a node that does not stop in order", change: func(e *evidence) { e.nodes[1].fate = fateDisorder }, errors: 1},
-		{name: "a node that does not stop in order, and the gateway killed", change: func(e *evidence) {
-			e.nodes[0].fate, e.nodes[1].fate = fateKilled, fateDisorder
 		}, errors: 1},
 		{name: "few moves and wrong members, and a node killed", change: func(e *evidence) {
 			e.nodes[2].fate = fateKilled

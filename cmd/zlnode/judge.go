@@ -78,7 +78,7 @@ func judge(e evidence) verdict {
 	if s := e.played.Seconds(); s > 0 {
 		v.RPS = math.Round(float64(v.Requests)/s*10) / 10
 	}
-	dead := v.deadNodes(e.nodes, e.joins != nil)
+	dead := v.deadNodes(e.nodes)
 	var sum tally
 	for _, o := range e.outcomes {
 		sum.add(o.tally)
@@ -119,23 +119,15 @@ func judge(e evidence) verdict {
 }
 
 // deadNodes returns the nodes that were ended by hand. One that failed is an error, and so
-// is one that did not stop in order; but what was on its way to a dead node, and might have
-// come to life there, cannot be ended in order for a minute.
-func (v *verdict) deadNodes(nodes []nodeEnd, moves bool) map[string]bool {
-	dead, objectsDead := map[string]bool{}, false
-	for _, n := range nodes {
-		objectsDead = objectsDead || n.fate == fateKilled && n.role == roleObjects
-	}
+// is one that did not stop in order.
+func (v *verdict) deadNodes(nodes []nodeEnd) map[string]bool {
+	dead := map[string]bool{}
 	for _, n := range nodes {
 		switch n.fate {
 		case fateKilled:
 			dead[n.rid] = true
 			v.gatewayDead = v.gatewayDead || n.role == roleGateway
-		case fateDisorder:
-			if !moves || !objectsDead {
-				v.fail(fmt.Errorf("node %s %s", n.rid, n.text))
-			}
-		case fateFailed:
+		case fateDisorder, fateFailed:
 			v.fail(fmt.Errorf("node %s %s", n.rid, n.text))
 		case fateUp, fateStopped:
 		}

@@ -75,27 +75,27 @@ func (o *moveOut) linked(l *linkConn) {
 // end brings the Actor to life again, if it stays.
 func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 	n := o.node
-	o.stopSending()
-	o.leavePermit()
 	switch e.Outcome {
 	case relay.SourceMoved:
-		o.join.leave() // before what is refused here can end it, which would open the Actor
+		o.leave()
 		if o.mover.Load() == nil {
-			o.abandon()
+			o.abandon(errGone)
 		} else {
 			o.moved(&e.Row)
 		}
 		return JoinOutcome{}, true
 	case relay.SourceLost:
-		o.join.leave()
+		o.leave()
 		if o.mover.Load() == nil || !e.Found || uint64(e.Row.ObjectGen) != o.cell.ref.ObjectGen {
-			o.abandon()
+			o.abandon(errGone)
 		} else {
-			o.strand(e.Failure)
+			o.strand(e)
 		}
 		return JoinOutcome{}, true
 	case relay.SourceRejected, relay.SourceFailed: // it stays
 	}
+	o.stopSending()
+	o.leavePermit()
 	if e.Prepared {
 		if l := n.linkOf(o.to); l != nil { // else its preparation ends by itself
 			l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
@@ -159,30 +159,50 @@ func (o *moveOut) moved(row *store.Authority) {
 	failpoint.Hit("R14.S.after")
 }
 
+// leave ends the Join for this node, before what is refused here can end it, which would open
+// the Actor.
+func (o *moveOut) leave() {
+	o.stopSending()
+	o.leavePermit()
+	o.join.leave()
+}
+
 // abandon ends an Actor whose row is gone, as it was freed by hand, or became another's
 // although it was never sent anywhere. Its id may be another incarnation's by now.
-func (o *moveOut) abandon() {
+func (o *moveOut) abandon(err *Error) {
 	o.node.moves.out.Delete(o.id.key())
-	o.node.drop(o.cell, errGone)
+	o.node.drop(o.cell, err)
 }
 
 // strand leaves the Actor sealed, with its messages refused, until somebody frees it
-// (decision 4).
-func (o *moveOut) strand(f *relay.Failure) {
-	o.cell.stuck.Store(&stuck{"its move to node " + o.to.rid, &Error{Kind: f.Kind, Text: f.Text}, true})
-	o.log("a move is stranded", o.cell.stuck.Load().err)
-	o.node.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(o.cell.stuck.Load().String())).
-		Msg("an actor is at no node, as its move did not end in time; destroy it with its exact ref")
+// (decision 4), which a node that stops does itself.
+func (o *moveOut) strand(e *relay.SourceEnded) {
+	n, err := o.node, errStranded
+	why := stuck{
+		what: "its move to node " + o.to.rid, err: &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, sealed: true, elsewhere: e.Elsewhere,
+	}
+	if n.stopping.Load() {
+		err = errStopping
+	}
+	o.log("a move is stranded", why.err)
+	n.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(why.String())).
+		Msg("an actor is at no node, as its move did not end in time; it stays so until it is destroyed with its exact ref or the node stops")
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
 	_ = o.cell.inStep(func(t *turn) *Error {
-		v.strand(t.claim)
+		v.strand(t.claim, err, e.Elsewhere)
 		return nil
 	}) // refused only if the node ends
+	o.leaveRow()
+	o.cell.stuck.Store(&why)
+	if n.stopping.Load() { // and may have gone through those that are stuck
+		n.freeUnasked(o.cell)
+	}
 	o.stranded.Store(true)
 }
 
-// found ends a stranding whose commit came after all: the Actor is the target's.
+// found ends a stranding whose commit is of an epoch that is over, and was not lost: the Actor is
+// the target's.
 func (o *moveOut) found() {
 	o.log("a move that was stranded is committed", nil)
 	o.cell.stuck.Store(nil)

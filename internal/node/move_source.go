@@ -90,13 +90,25 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	if n.stopping.Load() {
 		o.stop()
 	}
-	end := o.run()
+	end, known := o.run()
+	if !known { // the node has ended before
+		o.leave()
+		o.abandon(errStopping)
+		return
+	}
 	outcome, moved := o.end(&end)
 	if moved {
 		return
 	}
 	n.moves.out.Delete(o.id.key())
 	j.decide(outcome)
+}
+
+// takeRow takes the row if that is not done; it is not if the node ends.
+func (o *moveOut) takeRow() {
+	if !o.locked {
+		o.locked = o.cell.takeRow(o.node.life)
+	}
 }
 
 func (o *moveOut) leaveRow() {
@@ -106,8 +118,8 @@ func (o *moveOut) leaveRow() {
 	}
 }
 
-// run does what the Source says, until its end.
-func (o *moveOut) run() relay.SourceEnded {
+// run does what the Source says, until its end; known is false if the node's end came first.
+func (o *moveOut) run() (_ relay.SourceEnded, known bool) {
 	n, c := o.node, o.cell
 	source := relay.NewSource(clock.Now(), relay.SourceMove{
 		Unit: c.fence(), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Epoch: store.Epoch(n.known.Load()), Self: n.lease,
@@ -115,14 +127,14 @@ func (o *moveOut) run() relay.SourceEnded {
 		Fixed: c.typ.Policy == Disable, Relocation: o.id.relocation, Attempt: o.id.attempt,
 		ReserveOp: newOpID(), AbortOp: newOpID(), Deadline: o.join.Deadline,
 	}, n.moveTiming())
-	for {
+	defer o.events.close()
+	for n.life.Err() == nil {
 		next, due := source.Effect()
 		until, _ := source.NextDeadline()
 		happened := relay.SourceEvent{Is: relay.SourceTick}
 		switch {
 		case due && next.Do == relay.SourceEnd:
-			o.events.close()
-			return next.End
+			return next.End, true
 		case due:
 			happened = o.perform(&next, until)
 		default:
@@ -132,6 +144,7 @@ func (o *moveOut) run() relay.SourceEnded {
 			source.Step(clock.Now(), happened)
 		}
 	}
+	return relay.SourceEnded{}, false
 }
 
 // tell brings an event to the task.
@@ -222,6 +235,7 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 		happened.Is = relay.SourceRow
 		happened.Row, happened.Found, happened.Err = n.readRow(n.life, o.cell.ref.ID)
 	case relay.SourceAbort:
+		o.takeRow()
 		happened.Is = relay.SourceAborted
 		failpoint.Hit("abort.before")
 		happened.Change, happened.Err = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, e.Abort) })
@@ -377,12 +391,9 @@ func (o *moveOut) settle() {
 // confirm writes the Actor's row again, as its owner.
 func (o *moveOut) confirm() relay.SourceEvent {
 	e := relay.SourceEvent{Is: relay.SourceConfirmed}
-	if !o.locked {
-		if !o.cell.takeRow(o.node.life) {
-			e.Failure = failureOfMove(errStopping)
-			return e
-		}
-		o.locked = true
+	if o.takeRow(); !o.locked {
+		e.Failure = failureOfMove(errStopping)
+		return e
 	}
 	if err := o.node.confirm(o.cell); err != nil {
 		e.Failure = failureOfMove(err)

@@ -80,15 +80,16 @@ func (i *moveIn) run() {
 		CommitOp: newOpID(), GiveUpOp: newOpID(),
 	}, n.moveTiming())
 	assembling := false
-	for {
+	end := relay.TargetEffect{Do: relay.TargetEnd, Outcome: relay.TargetDropped, Failure: failureOfMove(errStopping)}
+	for n.life.Err() == nil { // else nobody learns any more what becomes of it
 		next, due := target.Effect()
+		if due && next.Do == relay.TargetEnd {
+			end = next
+			break
+		}
 		until, _ := target.NextDeadline()
 		var happened relay.TargetEvent
 		switch {
-		case due && next.Do == relay.TargetEnd:
-			i.events.close()
-			i.end(&next)
-			return
 		case due:
 			assembling = next.Do == relay.TargetAssemble
 			happened = i.perform(&next, until)
@@ -109,6 +110,8 @@ func (i *moveIn) run() {
 		i.commits, i.progress = target.Committing(), target.Progress()
 		i.mu.Unlock()
 	}
+	i.events.close()
+	i.end(&end)
 }
 
 // wait returns what happens next, until the given time.
@@ -136,9 +139,6 @@ func (i *moveIn) wait(until clock.Mono, assembling bool) relay.TargetEvent {
 			failpoint.Hit("R06.after")
 			return relay.TargetEvent{Is: relay.TargetAssembled, MayAct: i.node.mayAct(clock.Now())}
 		case <-ctx.Done():
-			if i.node.life.Err() != nil {
-				return relay.TargetEvent{Is: relay.TargetStopping}
-			}
 			return relay.TargetEvent{Is: relay.TargetTick}
 		}
 	}
@@ -478,7 +478,7 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		}
 	case relay.TargetStuck:
 		i.leaveRow()
-		i.cell.seal(i.queue, stuck{"a callback of its move here", &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, true})
+		i.cell.seal(i.queue, stuck{what: "a callback of its move here", err: &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, sealed: true})
 	default:
 		i.drop(e.Failure)
 	}
@@ -494,6 +494,9 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	if e.Outcome == relay.TargetDropped {
 		n.moves.gone.Store(i.id.key(), n.relayedUntil())
 		n.moves.in.Delete(i.id.key())
+		if l := n.linkOf(i.from); l != nil { // behind its boundary the source has nothing to wait for
+			l.sendControl(&wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressGone})
+		}
 	}
 	n.moves.preparing.Update(i.cell.ref.ID, func(now *moveIn, present bool) (*moveIn, bool) {
 		return now, present && now != i

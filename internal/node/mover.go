@@ -19,7 +19,7 @@ var (
 	errMoved    = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node", stale: true}
 	// errHanded is not stale: what was relayed and not acknowledged may have been executed.
 	errHanded   = &Error{Kind: errkind.Unavailable, Text: "the object has moved to another node, of which it is not known whether the message came there"}
-	errStranded = &Error{Kind: errkind.Unavailable, Text: "the object's move did not end in time, and it is at no node; see the node's stuck objects", stale: true}
+	errStranded = &Error{Kind: errkind.Unavailable, Text: "the object's move did not end in time, and it is at no node; see the node's stuck objects"}
 	errTooFar   = &Error{Kind: errkind.Unavailable, Text: "the message was carried after the object too often"}
 )
 
@@ -380,19 +380,24 @@ func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, v
 
 // end ends what is at this node: the follow is over.
 func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
-	v.refuseAll(claim, err)
+	v.refuseAll(claim, err, errHanded)
 	v.cell.vacate()
 }
 
-// strand leaves the Actor as it is, which runs no more: it is at no node.
-func (v *mover) strand(claim *mailbox.Claim[message]) {
-	v.refuseAll(claim, errStranded)
+// strand leaves the Actor as it is, which runs no more: it is at no node, or may be elsewhere.
+func (v *mover) strand(claim *mailbox.Claim[message], err *Error, elsewhere bool) {
+	relayed := err // nobody has executed it
+	if elsewhere {
+		relayed = errHanded
+	}
+	v.refuseAll(claim, err, relayed)
 	v.cell.fenceTimers()
 	v.cell.bind(binding{})
 }
 
-// refuseAll refuses all that is left here, and all that comes.
-func (v *mover) refuseAll(claim *mailbox.Claim[message], err *Error) {
+// refuseAll refuses all that is left here, what was relayed and not acknowledged, and all that
+// comes.
+func (v *mover) refuseAll(claim *mailbox.Claim[message], err, relayed *Error) {
 	for i := range v.saved {
 		claim.Release(v.saved[i].kept)
 		v.saved[i].refuse(v.cell.node, err)
@@ -405,7 +410,7 @@ func (v *mover) refuseAll(claim *mailbox.Claim[message], err *Error) {
 	v.out.Acked(v.last, func(h handed) {
 		claim.Release(h.kept)
 		h.record.Free()
-		h.sender.refuse(v.cell.node, errHanded)
+		h.sender.refuse(v.cell.node, relayed)
 		h.sender.giveBack()
 	})
 	v.cell.become(claim, &refusal{node: v.cell.node, err: err})

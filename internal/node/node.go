@@ -179,7 +179,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	if n.store != nil {
-		if err := n.publish(ctx, store.Serving); err != nil {
+		if err := n.publish(ctx, opServe, store.Serving); err != nil {
 			return err
 		}
 		n.mesh.refresh() // so that the node knows itself at least
@@ -263,7 +263,7 @@ func (n *Node) openSessions() error {
 }
 
 // publish writes the node's descriptor.
-func (n *Node) publish(ctx context.Context, state store.HostState) error {
+func (n *Node) publish(ctx context.Context, op string, state store.HostState) error {
 	d := store.Descriptor{
 		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.cfg.Mesh, Endpoint: n.endpoint, Role: n.cfg.Role, State: state,
 		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Revision: uint64(state),
@@ -273,10 +273,10 @@ func (n *Node) publish(ctx context.Context, state store.HostState) error {
 	}
 	reason, err := n.store.PublishNode(ctx, n.lease, d)
 	if err != nil {
-		return fromStore(err, "start", n.cfg.RID)
+		return fromStore(err, op, n.cfg.RID)
 	}
 	if reason != store.Applied && reason != store.AlreadyApplied {
-		return fail(errkind.Unavailable, "start", n.cfg.RID, "the Store refused the descriptor (reason %d)", reason)
+		return fail(errkind.Unavailable, op, n.cfg.RID, "the Store refused the descriptor (reason %d)", reason)
 	}
 	return nil
 }

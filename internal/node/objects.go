@@ -256,9 +256,11 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 	for wait := createWaitMin; err == nil; wait = min(2*wait, settleWaitMax) {
 		var why store.Reason
 		kept, why, err = n.deleteRow(cell, op)
-		// Who was to come into a Spot of a node that stops does not, but its source may not
-		// have told the Store yet.
-		if why != store.NotEmpty || !n.stopping.Load() || !pause(n.life, wait) {
+		if why != store.NotEmpty || !n.stopping.Load() {
+			break
+		}
+		n.refuseComing(cell.ref.ID)
+		if !pause(n.life, wait) {
 			break
 		}
 		err = nil

@@ -151,7 +151,7 @@ func (n *Node) publishAgain() bool {
 	}
 	ctx, cancel := context.WithTimeout(n.life, storeCallMax)
 	defer cancel()
-	return n.publish(ctx, store.Serving) == nil
+	return n.publish(ctx, opServe, store.Serving) == nil
 }
 
 // reassertObjects goes once through the objects whose rows are of an earlier epoch, the
@@ -404,6 +404,23 @@ func (n *Node) sweepMove(row *store.Authority) {
 	change, err := n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, end) })
 	if err == nil && change.Reason == store.Applied {
 		n.log.Info().Str("object", clip(row.ID)).Str("source", row.RID).Msg("a move to here that nobody ended is given up")
+	}
+}
+
+// refuseComing ends the moves into a Spot of a node that stops, which will not be committed any
+// more: their sources may have died, or may not have told the Store yet.
+func (n *Node) refuseComing(spotID string) {
+	reserved, err := n.held(n.life, store.HeldReserved)
+	if err != nil {
+		return // it is tried again
+	}
+	for id := range reserved {
+		row, found, err := n.readRow(n.life, id)
+		if err != nil || !found || row.Move == nil || row.Move.SpotID != spotID || row.Move.TargetLifecycle != n.lifecycle() {
+			continue
+		}
+		end := store.EndOf(&row, store.Target, n.lease, newOpID())
+		_, _ = n.whileLeased(func(ctx context.Context) (store.Change, error) { return n.store.EndMove(ctx, end) }) // it is tried again
 	}
 }
 

@@ -13,10 +13,17 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
+const (
+	opServe    = "start"
+	opShutDown = "shut down"
+)
+
 // Times of a shutdown that its caller does not choose.
 const (
 	// haltTime bounds what must be done even if the caller's deadline has passed.
 	haltTime = 2 * time.Second
+	// announceTime bounds for how long a Store that does not answer is told of the end.
+	announceTime = 3 * time.Second
 	// idlePoll is how often a shutdown looks whether accepted work has finished.
 	idlePoll = 5 * time.Millisecond
 )
@@ -40,9 +47,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	}
 	var errs []error
 	if n.store != nil {
-		if err := n.publish(ctx, store.Draining); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, n.announce(ctx))
 	}
 	n.settle(ctx)
 	n.failJoins()
@@ -63,9 +68,23 @@ func (n *Node) shutdown(ctx context.Context) error {
 	n.lastTurns(ctx)
 	errs = append(errs, n.halt(ctx))
 	if err := errors.Join(errs...); err != nil {
-		return &Error{Kind: KindOf(err), Op: "shut down", Object: n.cfg.RID, Text: "not all could be ended in order", Err: err}
+		return &Error{Kind: KindOf(err), Op: opShutDown, Object: n.cfg.RID, Text: "not all could be ended in order", Err: err}
 	}
 	return nil
+}
+
+// announce has no more work sent here. A Store that has just come back is told, too.
+func (n *Node) announce(ctx context.Context) error {
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, announceTime)
+	defer cancel()
+	for wait := createWaitMin; ; wait = min(2*wait, createWaitMax) {
+		err := n.publish(ctx, opShutDown, store.Draining)
+		if err == nil || KindOf(err) != errkind.Unavailable || !pause(ctx, wait) {
+			return err
+		}
+	}
 }
 
 // settle waits until the requests that this node waits for, its clients' among
@@ -102,19 +121,29 @@ func (n *Node) failJoins() {
 }
 
 // settleMoves waits until no move to or from here is in doubt, for half of the time at most.
+// Then those whose target has not committed are ended in the Store, and their Actors are freed:
+// each is at no node, and its row would keep its Spot's.
 func (n *Node) settleMoves(ctx context.Context) {
-	ctx, cancel := halfOf(ctx)
+	half, cancel := halfOf(ctx)
+	waitFor(half, func() bool { return n.moves.preparing.Len() == 0 && len(n.inDoubt()) == 0 })
+	cancel()
+	for _, o := range n.inDoubt() {
+		o.tell(relay.SourceEvent{Is: relay.SourceHalting})
+	}
+	half, cancel = halfOf(ctx)
 	defer cancel()
-	waitFor(ctx, func() bool {
-		under := n.moves.preparing.Len()
-		n.moves.out.Range(func(_ string, o *moveOut) bool {
-			if o.until.Load() == int64(clock.Never) && !o.stranded.Load() {
-				under++
-			}
-			return true
-		})
-		return under == 0
+	waitFor(half, func() bool { return len(n.inDoubt()) == 0 })
+}
+
+// inDoubt returns the moves from here whose outcome is not known.
+func (n *Node) inDoubt() (all []*moveOut) {
+	n.moves.out.Range(func(_ string, o *moveOut) bool {
+		if o.until.Load() == int64(clock.Never) && !o.stranded.Load() {
+			all = append(all, o)
+		}
+		return true
 	})
+	return all
 }
 
 // lastTurns waits until the clients' connections are closed and their Sessions

@@ -19,9 +19,10 @@ import (
 
 // stuck is why an Actor does not go on.
 type stuck struct {
-	what   string
-	err    *Error // of the last try; nil: the first one runs yet
-	sealed bool   // there is no further try
+	what      string
+	err       *Error // of the last try; nil: the first one runs yet
+	sealed    bool   // there is no further try
+	elsewhere bool   // another node may have it
 }
 
 func (s *stuck) String() string {
@@ -108,18 +109,28 @@ func (c *objectCell) seal(held keeper, why stuck) {
 		Msg("an actor is sealed, and stays so until it is destroyed with its exact ref or the node stops")
 	c.box.Seal(&sealed{cell: c, held: held})
 	if n.stopping.Load() { // and may have gone through those that are sealed
-		n.freeStuck(c, newOpID())
+		n.freeUnasked(c)
 	}
 }
 
 // freeSealed ends the sealed Actors of a node that stops, so that nothing waits for them.
 func (n *Node) freeSealed() {
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if s := c.stuck.Load(); s != nil && s.sealed {
-			n.freeStuck(c, newOpID())
-		}
+		n.freeUnasked(c)
 		return true
 	})
+}
+
+// freeUnasked ends an Actor of a node that stops, if it is sealed. One that may be at another
+// node keeps its row, as that would end it there.
+func (n *Node) freeUnasked(c *objectCell) {
+	s := c.stuck.Load()
+	if s == nil || !s.sealed || s.elsewhere {
+		return
+	}
+	if end := n.freeStuck(c, newOpID()); end.err != nil {
+		n.log.Warn().Str("actor", clip(c.ref.ID)).Err(end.err).Msg("a sealed actor could not be freed; its id stays Unavailable until it is")
+	}
 }
 
 // keeper is a consumer that holds messages.

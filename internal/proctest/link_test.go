@@ -51,7 +51,7 @@ func TestALinkIsLostAtARecord(t *testing.T) {
 		{"cutover", "a", "b", wire.CmdCutover, false},
 		{"abort", "a", "b", wire.CmdMoveAbort, false},
 		{"left", "b", "a", wire.CmdActorLeft, false},
-		{"relayed reply", "b", "a", wire.CmdRelayedReply, false},
+		{"relayed reply", "b", senderRID, wire.CmdRelayedReply, false},
 		{"session's seal", "a", gatewayRID, wire.CmdSessionSeal, false},
 		{"session sealed", gatewayRID, "a", wire.CmdSessionSealed, false},
 		{"source drained", "a", gatewayRID, wire.CmdSourceDrained, false},

@@ -30,6 +30,9 @@ type load struct {
 // pace is how often each sender sends, so that the nodes have time for what else they do.
 const pace = 2 * time.Millisecond
 
+// rest is how long an Actor stays where it is now and then.
+const rest = 100 * time.Millisecond
+
 // Load starts the load. nodes are those among which the Actors hop.
 func (c *Cluster) Load(ctx context.Context, senders int, nodes ...string) {
 	l := c.load
@@ -108,7 +111,9 @@ func (l *load) send(ctx context.Context, id string) {
 	}
 }
 
-// hop has the Actor join a Spot of another node again and again.
+// hop has the Actor join a Spot of another node again and again. Each second time it is where it
+// went before it is asked to go on: where moves take long, a client would never find it at rest,
+// and so could not be bound.
 func (l *load) hop(ctx context.Context, id string, i int, nodes []string) {
 	for ; ctx.Err() == nil; i++ {
 		order := walkOrder{Timeout: l.c.opts.Timeout}
@@ -117,6 +122,10 @@ func (l *load) hop(ctx context.Context, id string, i int, nodes []string) {
 		}
 		if _, err := zlnode.Request[string](ctx, l.c.sender.Actor(id), "join", order); err == nil {
 			l.Hops.Add(1)
+		}
+		if i%2 == 0 {
+			_, _ = zlnode.Request[string](ctx, l.c.sender.Actor(id), "where", struct{}{}) // behind the move, whatever became of it
+			wait(ctx, rest)
 		}
 		wait(ctx, 20*time.Millisecond)
 	}

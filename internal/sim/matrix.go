@@ -79,6 +79,7 @@ func matrix() (cells []Cell) {
 	add("R11", "failover", "commit move EpochChanged", "a change was confirmed in a later epoch")
 	add("R11", "no end of the validity but giving up", "give up move Applied")
 	add("R11", "stuck", "source ended lost")
+	add("R11", "the source stops", "a move in doubt was ended by a stop")
 	add("R13", "a callback fails", "a callback failed")
 	add("R13", "for good", "target ended stuck")
 	add("R13", "lease in doubt", "a callback waited until the process might act")

@@ -100,6 +100,7 @@ type moveRecord struct {
 	boundary  bool // relay-ready was accepted
 	committed bool // the Store has applied it
 	aborted   bool // or its end
+	nowhere   bool // its source says that no commit applies any more
 	joined    int
 	left      int
 	asked     int
@@ -184,7 +185,7 @@ func (b *book) committed(row *store.Authority) {
 		b.w.fail("I7", "a move of %s to %s was committed that was not its last", row.ID, row.RID)
 		return
 	}
-	if m.aborted {
+	if m.aborted || m.nowhere {
 		b.w.fail("I5", "the move of %s to %s was committed behind its end", row.ID, row.RID)
 	}
 	m.committed = true

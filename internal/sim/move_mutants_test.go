@@ -54,6 +54,9 @@ var moveMutants = []mutant{
 	{"the route of a Session opens before the owner before has ended", "session/route.go", []string{
 		"r.ownerGen, r.moved, r.leaving, r.left = ev.OwnerGen, true, !r.drained, r.seal", "r.ownerGen, r.moved, r.leaving, r.left = ev.OwnerGen, true, false, r.seal",
 	}, []string{"I9"}},
+	{"the source takes a row that reads unchanged for the end of its move", "relay/source_end.go", []string{
+		"	case s.spent: // a commit may", "	case s.spent && s.failure == nil, now.Reached(s.validUntil):\n		s.lose(errkind.Unavailable, goneText)\n	case s.spent: // a commit may",
+	}, []string{"I6", "I5", "I12"}},
 	{"the source takes what the row says in a new epoch for what became of its move", "relay/source_end.go", []string{
 		"	case c.Reason == store.EpochChanged, c.Epoch != s.reserved.Epoch, at == wherePast:", "	case c.Reason == store.EpochChanged:",
 	}, []string{"I1", "I3", "I12", "I5", "I8"}},

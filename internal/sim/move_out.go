@@ -3,7 +3,6 @@ package sim
 import (
 	"slices"
 
-	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
 )
@@ -24,15 +23,7 @@ func (o *leaving) confirm() {
 			o.done(e)
 		})
 	}
-	do := func(bool) {
-		o.locked = true
-		h.confirm(a, o.machine, finish)
-	}
-	if o.locked {
-		do(true)
-		return
-	}
-	a.takeRow(clock.Never, do)
+	o.takeRow(func() { h.confirm(a, o.machine, finish) })
 }
 
 // end brings the Actor to life again, if it stays.
@@ -56,10 +47,10 @@ func (o *leaving) end(e *relay.SourceEnded) {
 	case relay.SourceLost:
 		if o.mover == nil || !e.Found || e.Row.ObjectGen != a.ref.gen {
 			o.abandon()
+			o.leaveRow()
 		} else {
-			o.strand(e.Failure)
+			o.strand(e)
 		}
-		o.leaveRow()
 		return
 	case relay.SourceRejected, relay.SourceFailed:
 	}
@@ -136,10 +127,11 @@ func (o *leaving) abandon() {
 	o.join.leave()
 }
 
-// strand leaves the Actor sealed, with its messages refused, until somebody frees it.
-func (o *leaving) strand(f *relay.Failure) {
+// strand leaves the Actor sealed, with its messages refused, until somebody frees it, which a
+// node that stops does itself.
+func (o *leaving) strand(e *relay.SourceEnded) {
 	a := o.a
-	a.stuck = f.Text
+	a.stuck = e.Failure.Text
 	a.tenure = departed
 	a.inTurn(func(refused *failure) {
 		if refused == nil {
@@ -148,6 +140,11 @@ func (o *leaving) strand(f *relay.Failure) {
 	})
 	o.stranded = true // and its target may yet say that it has it
 	o.join.leave()
+	o.leaveRow()
+	if o.h.stopping && !e.Elsewhere {
+		o.h.w.Cover.Mark("a move in doubt was ended by a stop")
+		o.h.freeStuck(a, func(bool, *failure) {})
+	}
 }
 
 // found ends an Actor that was stranded here, and of which its target says that it has it.

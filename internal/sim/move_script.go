@@ -270,7 +270,15 @@ func (h *host) stop() {
 	for _, i := range slices.Clone(h.in) {
 		i.tell(relay.TargetEvent{Is: relay.TargetStopping})
 	}
+	h.after(haltTime, func() {
+		for _, o := range slices.Clone(h.out) {
+			o.tell(relay.SourceEvent{Is: relay.SourceHalting})
+		}
+	})
 }
+
+// haltTime is how long a node that stops waits for the outcome of its moves.
+const haltTime = 2 * time.Second
 
 // String tells which story and faults it is.
 func (s Script) String() string {

@@ -82,6 +82,17 @@ func (h *host) moveActor(j *join, to place, spot string, member bool) {
 	})
 }
 
+func (o *leaving) takeRow(do func()) {
+	if o.locked {
+		do()
+		return
+	}
+	o.a.takeRow(clock.Never, func(bool) {
+		o.locked = true
+		do()
+	})
+}
+
 func (o *leaving) leaveRow() {
 	if o.locked {
 		o.locked = false
@@ -277,10 +288,12 @@ func (o *leaving) perform(e *relay.SourceEffect) {
 			o.done(relay.SourceEvent{Is: relay.SourceRow, Row: row, Found: found, Err: err})
 		})
 	case relay.SourceAbort:
-		h.change("abort move", o.machine, true, func() (store.Change, error) { return h.w.store.EndMove(background, e.Abort) },
-			func(c store.Change, err error) {
-				o.done(relay.SourceEvent{Is: relay.SourceAborted, Change: c, Err: err})
-			})
+		o.takeRow(func() {
+			h.change("abort move", o.machine, true, func() (store.Change, error) { return h.w.store.EndMove(background, e.Abort) },
+				func(c store.Change, err error) {
+					o.done(relay.SourceEvent{Is: relay.SourceAborted, Change: c, Err: err})
+				})
+		})
 	case relay.SourceSettle:
 		if l := h.linkOf(o.to); l != nil {
 			h.tell(l, func(to *host) { to.moveAbort(l, o.id) })

@@ -400,6 +400,9 @@ func (i *arriving) end(e *relay.TargetEffect) {
 	i.until = h.clock().Add(h.w.moves.relayedFor())
 	if e.Outcome == relay.TargetDropped {
 		h.in = slices.DeleteFunc(h.in, func(other *arriving) bool { return other == i })
+		if l := h.linkOf(i.from); l != nil {
+			i.say(l, relay.ProgressGone, 0, 0)
+		}
 	}
 	if h.preparing[a.ref.id] == i {
 		delete(h.preparing, a.ref.id)

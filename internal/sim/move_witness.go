@@ -118,6 +118,9 @@ func (b *book) sourceEnds(o *leaving, e *relay.SourceEnded) {
 	if back && m.committed && m.life.owner == m.to && !m.life.gone {
 		b.w.fail("I1", "%s gives %s back, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
 	}
+	if m.nowhere = e.Outcome == relay.SourceLost && !e.Elsewhere; m.nowhere && m.committed && m.life.owner == m.to && !m.life.gone {
+		b.w.fail("I6", "%s says that %s is nowhere, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
+	}
 	if e.Outcome == relay.SourceMoved && !m.boundary {
 		b.w.Cover.Mark("moved without a boundary")
 	}
