@@ -275,7 +275,7 @@ func (j *PendingJoin) finish() {
 	if j.cell.stuck.Load() != nil { // sealed by what had to come before
 		return
 	}
-	if j.insist("OnJoinCompleted", func() *Error { return n.complete(n.life, j.cell, done) }) {
+	if j.insist("OnJoinCompleted", func() *Error { return n.complete(j.cell, done) }) {
 		j.end(done.JoinOutcome)
 	}
 }

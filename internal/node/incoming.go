@@ -192,6 +192,10 @@ type merging struct{ from *incoming }
 // Begin implements mailbox.Consumer.
 func (o *merging) Begin(claim *mailbox.Claim[message]) {
 	i := o.from
+	if c := i.cell.Load(); c.gone.Load() { // it was ended while this was on its way
+		(&ending{cell: c, err: errGone}).Begin(claim)
+		return
+	}
 	i.cell.Load().sawCallback(GateOpened, "", nil)
 	i.cell.Load().become(claim, i.cell.Load())
 	i.unread(claim)

@@ -144,7 +144,7 @@ func (n *Node) joined(j *PendingJoin, spot *objectCell, reply []byte) {
 		from = n.entry
 	}
 	j.insist("OnJoinedActor", func() *Error {
-		err := n.joinedSpot(n.life, to, c.ref)
+		err := n.joinedSpot(to, c.ref)
 		if err != nil && to.gone.Load() {
 			return nil // there is nobody to be told any more
 		}

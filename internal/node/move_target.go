@@ -91,7 +91,7 @@ func (i *moveIn) run() {
 			return
 		case due:
 			assembling = next.Do == relay.TargetAssemble
-			happened = i.perform(&next, until)
+			happened = i.perform(&next)
 			for _, e := range i.ends() {
 				target.Step(clock.Now(), e)
 			}
@@ -145,10 +145,8 @@ func (i *moveIn) wait(until clock.Mono, assembling bool) relay.TargetEvent {
 }
 
 // perform does one effect, whose end it returns; zero if nobody waits for one.
-func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened relay.TargetEvent) {
+func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	n := i.node
-	ctx, cancel := untilTime(n.life, until)
-	defer cancel()
 	switch e.Do {
 	case relay.TargetRead:
 		happened.Is = relay.TargetRow
@@ -189,7 +187,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
 		failpoint.Hit("R13.before")
-		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref) })
+		err := i.acting(e.Deadline, "OnJoinedActor", func() *Error { return n.joinedSpot(i.spotHere(), i.cell.ref) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		} else {
@@ -198,7 +196,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
-		err := i.acting(ctx, func(ctx context.Context) *Error { return n.complete(ctx, i.cell, done) })
+		err := i.acting(e.Deadline, "OnJoinCompleted", func() *Error { return n.complete(i.cell, done) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
@@ -208,12 +206,14 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	return happened
 }
 
-// acting runs a callback of an Actor that is here. Times in which the node may not act do not
-// count: behind them there is another try, be it past the deadline.
-func (i *moveIn) acting(ctx context.Context, callback func(context.Context) *Error) *Error {
+// acting runs a callback of an Actor that is here. If it takes longer than to the deadline, that
+// shows as stuck. Times in which the node may not act do not count: behind them there is
+// another try, be it past the deadline.
+func (i *moveIn) acting(deadline clock.Mono, what string, callback func() *Error) *Error {
 	n := i.node
+	defer i.cell.showing(deadline, func() *stuck { return &stuck{what: what} })()
 	for {
-		err := callback(ctx)
+		err := callback()
 		if err == nil || err != errNotOwner && n.mayAct(clock.Now()) {
 			return err
 		}
@@ -222,7 +222,6 @@ func (i *moveIn) acting(ctx context.Context, callback func(context.Context) *Err
 				return err
 			}
 		}
-		ctx = n.life
 	}
 }
 
@@ -473,7 +472,9 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		}
 	case relay.TargetStuck:
 		i.leaveRow()
-		i.cell.seal(i.queue, stuck{"a callback of its move here", &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, true})
+		if !i.cell.gone.Load() { // else it was freed while the callback hung
+			i.cell.seal(i.queue, stuck{"a callback of its move here", &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, true})
+		}
 	default:
 		i.drop(e.Failure)
 	}
