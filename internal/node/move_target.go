@@ -396,7 +396,7 @@ func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
 func (i *moveIn) merge() {
 	n, cell := i.node, i.cell
 	_ = i.inTurn(func(t *turn) {
-		i.queue.known = true
+		i.queue.known, i.queue.upTo = true, i.queue.in.Last()
 		if i.spot != nil {
 			g := i.spot.group.Load()
 			t.claim.Join(g)
