@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/faultproxy"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/relay"
@@ -20,9 +21,11 @@ import (
 // followed is an Actor that moves from node a into a Spot of node b, and another one of b.
 type followed struct {
 	*testing.T
-	ctx    context.Context
-	a, b   *Node
-	joined func() // within OnJoinedActor
+	ctx     context.Context
+	a, b    *Node
+	joined  func() // within OnJoinedActor
+	restore func() // within Restore
+	roads   *faultproxy.Roads
 
 	ada, room, other string
 
@@ -30,10 +33,11 @@ type followed struct {
 	ran []string
 }
 
-func newFollowed(t *testing.T, follow time.Duration) *followed {
+func newFollowed(t *testing.T, tune func(*Config)) *followed {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
-	w := &followed{T: t, ctx: ctx, joined: func() {}}
+	w := &followed{T: t, ctx: ctx, joined: func() {}, restore: func() {}, roads: faultproxy.New()}
+	t.Cleanup(w.roads.Close)
 	e, err := StartEmbeddedStore("")
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +46,12 @@ func newFollowed(t *testing.T, follow time.Duration) *followed {
 	start := func(rid string) *Node {
 		app := NewApp()
 		typ := app.AddActor("walker", func(*ObjectContext) (any, error) { return nil, nil })
-		typ.Policy = Recreate
+		typ.Policy = PreserveState
+		typ.Capture = func(any) ([]byte, error) { return make([]byte, 100<<10), nil }
+		typ.Restore = func(any, []byte) error { w.restore(); return nil }
+		app.OnSend(typ, "home", func(c *Call, _ any, _ []byte) error {
+			return c.Registration().Defer(Join{Entry: true, Timeout: 20 * time.Second})
+		})
 		app.OnSend(typ, "go", func(c *Call, _ any, spot []byte) error {
 			return c.Registration().Defer(Join{Spot: string(spot), Timeout: 20 * time.Second})
 		})
@@ -56,11 +65,16 @@ func newFollowed(t *testing.T, follow time.Duration) *followed {
 		room := app.AddSpot(store.UserSpot, "room", false, func(*ObjectContext) (any, error) { return nil, nil })
 		room.Policy = Recreate
 		room.OnJoinedActor = func(*Call, any, ActorRef) error { w.joined(); return nil }
-		n, err := Start(ctx, Config{
-			RID: rid, Role: store.RoleServer, StoreURL: e.URL(), MeshKey: []byte("a key of tests, long enough"), Listen: "127.0.0.1:0",
-			RecoveryHold: -1, Weight: 100, MessageFollowDuration: follow,
-			Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
-		}, app)
+		app.SetEntry(func(*ObjectContext) (any, error) { return nil, nil }).OnJoinedActor = room.OnJoinedActor
+		c := Config{
+			RID: rid, Role: store.RoleServer, StoreURL: e.URL(), MeshKey: []byte("a key of tests, long enough"),
+			RecoveryHold: -1, Weight: 100, Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+		}
+		if c.Advertise, c.Listen, err = w.roads.Behind(rid); err != nil {
+			t.Fatal(err)
+		}
+		tune(&c)
+		n, err := Start(ctx, c, app)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,6 +118,23 @@ func (w *followed) create(kind store.Kind, typ, name, rid string) string {
 	panic("unreachable")
 }
 
+// takesNoMore has node a be one that takes no new objects, with ada in a User Spot.
+func (w *followed) takesNoMore() {
+	w.Helper()
+	joined := make(chan struct{}, 1)
+	w.joined = func() { joined <- struct{}{} }
+	w.send("go", w.create(store.UserSpot, "room", "near", "a"))
+	await(w.T, "it is in a user spot", joined)
+	w.ask(w.ada) // behind the join
+	w.a.cfg.Weight = 0
+	if err := w.a.publish(w.ctx, store.Serving); err != nil {
+		w.Fatal(err)
+	}
+	until(w.T, "it knows", func() bool {
+		return slices.ContainsFunc(w.a.mesh.nodes(), func(d store.Descriptor) bool { return d.RID == "a" && d.Weight == 0 })
+	})
+}
+
 // goes has ada move, and returns both ends of that once OnJoinedActor has been called.
 func (w *followed) goes() (*moveOut, *moveIn) {
 	w.Helper()
@@ -121,8 +152,13 @@ func (w *followed) goes() (*moveOut, *moveIn) {
 // send sends ada a message from node a.
 func (w *followed) send(name, payload string) {
 	w.Helper()
-	to := w.a.Target(w.ada, false)
-	if err := w.a.Send(w.ctx, &to, &Outgoing{Name: name, Payload: []byte(payload)}); err != nil {
+	w.sendFrom(w.a, name, payload)
+}
+
+func (w *followed) sendFrom(n *Node, name, payload string) {
+	w.Helper()
+	to := n.Target(w.ada, false)
+	if err := n.Send(w.ctx, &to, &Outgoing{Name: name, Payload: []byte(payload)}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -150,7 +186,7 @@ func inTurnOf[T any](t *testing.T, c *objectCell, f func() T) (found T) {
 // Nothing at the target bounds what comes between the commit and the opening: so the source
 // keeps the originals till then.
 func TestASourceKeepsWhatItRelayedUntilTheActorOpens(t *testing.T) {
-	w := newFollowed(t, 0)
+	w := newFollowed(t, func(*Config) {})
 	open := make(chan struct{})
 	w.joined = func() { <-open }
 	goOn := sync.OnceFunc(func() { close(open) })
@@ -182,7 +218,7 @@ func TestASourceKeepsWhatItRelayedUntilTheActorOpens(t *testing.T) {
 
 // What a target says of a move that has ended at its source is not kept.
 func TestAMoveThatHasEndedKeepsNothingOfWhatItIsTold(t *testing.T) {
-	w := newFollowed(t, 0)
+	w := newFollowed(t, func(*Config) {})
 	out, _ := w.goes()
 	for range 20 { // each is acknowledged
 		w.ask(w.ada)
@@ -212,7 +248,7 @@ func TestWhatATargetSaysAgainIsKeptOnce(t *testing.T) {
 // req: MF-01
 func TestATargetKnowsAMoveForAsLongAsItsSourceFollows(t *testing.T) {
 	const follow = 10 * time.Minute
-	w := newFollowed(t, follow)
+	w := newFollowed(t, func(c *Config) { c.MessageFollowDuration = follow })
 	w.goes()
 	w.ask(w.ada)
 	later := clock.Now().Add(w.b.cfg.MoveValidity + follow) // the source may have learnt of the commit as late
