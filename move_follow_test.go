@@ -68,6 +68,7 @@ func TestWhatComesBeforeAnActorOpensIsBounded(t *testing.T) {
 	o := crossingOptions{tune: func(c *node.Config) { c.ObjectQueueMessages = queue }}
 	onCrossing(t, o, func(t *testing.T, x *crossing) {
 		entered, release := x.inJoined()
+		x.spot = x.createSpotAt(x.c, "b", "single") // of which a callback does not stop the Actor's queue
 		x.goes(walkTo{Timeout: 20 * time.Second})
 		receive(t, entered)
 		var err error
@@ -125,5 +126,73 @@ func TestTheSpotThatAnActorLeftHearsOfItWithoutAFollow(t *testing.T) {
 		if left() != 1 {
 			t.Errorf("the entry spot was told %d times", left())
 		}
+	})
+}
+
+// While an Actor has not opened, a new link brings again what its target has already: each
+// runs once, in order.
+// req: RL-08
+func TestARelayedMessageThatComesTwiceRunsOnce(t *testing.T) {
+	onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
+		entered, release := x.inJoined()
+		x.spot = x.createSpotAt(x.c, "b", "single") // of which a callback does not stop the Actor's queue
+		x.goes(walkTo{Timeout: 20 * time.Second})
+		receive(t, entered)
+		const count = 10
+		end := x.roads.At(cutBehind, "a", "b", wire.CmdRelay, count)
+		x.tells(x.a, lines("early", count)...)
+		receive(t, end.Reached)
+		x.roads.Open("a", "b")
+		x.await("all have come again", func() bool { return x.relayed() == 2*count })
+		release()
+		x.arrives("b", x.spot.ID)
+		x.asks(x.a, "by the old route")
+	})
+}
+
+// An Actor leaves nine nodes one after the other. Who asks at the first would be carried nine
+// times, and hears that this is too far; its message runs nowhere. From the second it is
+// reached, and from the first by whoever reads where it is.
+// req: MF-03
+func TestAMessageFollowsEightTimes(t *testing.T) {
+	o := crossingOptions{servers: func(c zlnode.Config) zlnode.Config {
+		c.MessageFollowDuration = 10 * time.Minute
+		return c
+	}}
+	onCrossing(t, o, func(t *testing.T, x *crossing) {
+		way := []*zlnode.Node{x.a, x.b}
+		for _, line := range lines("n", 8) {
+			way = append(way, x.start(o.servers(zlnode.Config{RID: line, Role: zlnode.RoleServer}), x.app))
+		}
+		for _, n := range way {
+			x.linked(n, len(way)-1)
+		}
+		x.linked(x.c, len(way))
+		spots := map[string]string{}
+		for len(spots) < len(way) {
+			r, err := x.c.CreateSpot(x.ctx, zlnode.CreateSpot{Type: "single"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spots[r.Ref.RID] = r.Ref.ID
+		}
+		for _, to := range way[1:] {
+			x.goes(walkTo{Spot: spots[to.RID()], Timeout: 20 * time.Second})
+			x.arrives(to.RID(), spots[to.RID()])
+		}
+		_, err := zlnode.Request[[]string](x.ctx, x.a.Actor(x.ref.ID), "ask", "too far")
+		wantKind(t, err, zlnode.Unavailable)
+		if err := zlnode.Send(x.ctx, x.a.Actor(x.ref.ID), "tell", "too far, too"); err != nil {
+			t.Fatal(err)
+		}
+		x.await("it is counted", func() bool {
+			dropped := uint64(0)
+			for _, n := range way {
+				dropped += n.Stats().Dropped
+			}
+			return dropped == 1
+		})
+		x.asks(x.b, "as far as may be")
+		x.asks(x.c, "by the present route")
 	})
 }

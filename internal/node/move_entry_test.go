@@ -27,9 +27,6 @@ func TestAnActorGoesToAnotherNodesEntrySpotUnasked(t *testing.T) {
 	await(t, "it is restored", entered)
 	w.sendFrom(w.b, "note", "1")
 	w.sendFrom(w.b, "note", "2")
-	if n, _ := w.roads.Passed("b", "a", wire.CmdActorSend); n != 0 {
-		t.Errorf("%d messages went from the target to the source", n)
-	}
 	close(open)
 	await(t, "the entry spot hears of it", joined)
 	w.ask(w.ada)
@@ -41,6 +38,9 @@ func TestAnActorGoesToAnotherNodesEntrySpotUnasked(t *testing.T) {
 	row, found, err := w.b.store.Read(w.ctx, w.ada)
 	if err != nil || !found || row.RID != "b" || row.SpotID != w.b.entryID || row.InUserSpot {
 		t.Errorf("its row is %+v: %v", row, err)
+	}
+	if n, _ := w.roads.Passed("b", "a", wire.CmdActorSend); n != 0 {
+		t.Errorf("%d messages went from the target to the source", n)
 	}
 	if n, _ := w.roads.Passed("a", "b", wire.CmdJoinAdmit); n != 0 {
 		t.Error("the target was asked for admission")
