@@ -10,18 +10,27 @@ import (
 )
 
 // What announces an Actor's state names the Join's operation beside the move, and the
-// completion at the target has it.
+// completion has it: of a move that fails at the source, else at the target.
 // req: JN-18, JN-07
 func TestAnOperationGoesAlongAsItsOwnField(t *testing.T) {
 	onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
 		restores := make(chan *wire.Restore, 8)
 		x.roads.Watch("a", "b", wire.CmdRestore, func(r wire.Record) { restores <- r.(*wire.Restore) })
-		x.goes(walkTo{})
-		done := x.arrives("b", x.spot.ID)
-		r := receive(t, restores)
-		if r.Op != done.Operation || r.Op == r.Relocation || done.Operation == (zlnode.OperationID{}) {
-			t.Errorf("the operation is %v, announced was %v of the move %v", done.Operation, r.Op, r.Relocation)
+		var seen []zlnode.OperationID
+		told := func(done zlnode.JoinDone) {
+			r := receive(t, restores)
+			if r.Op != done.Operation || r.Op == r.Relocation || done.Operation == (zlnode.OperationID{}) || slices.Contains(seen, done.Operation) {
+				t.Errorf("the operation is %v, announced was %v of the move %v", done.Operation, r.Op, r.Relocation)
+			}
 		}
+		x.walk.factory = func(*zlnode.ActorContext) error { return zlnode.Errorf(zlnode.InternalFailure, "breaks") }
+		x.goes(walkTo{})
+		failed := receive(t, x.walk.ended)
+		told(failed)
+		told(failed) // the second try
+		seen, x.walk.factory = append(seen, failed.Operation), nil
+		x.goes(walkTo{})
+		told(x.arrives("b", x.spot.ID))
 	})
 }
 
