@@ -48,10 +48,8 @@ func newCrossing(w *world, o crossingOptions) *crossing {
 		x.app = x.walk.app(*o.policy)
 	}
 	start := func(c zlnode.Config) *zlnode.Node {
-		if c.Role == zlnode.RoleServer {
-			if c = x.roads.behind(c); o.servers != nil {
-				c = o.servers(c)
-			}
+		if c = x.roads.behind(c); c.Role == zlnode.RoleServer && o.servers != nil {
+			c = o.servers(c)
 		}
 		if c.RID == o.road {
 			direct := x.url

@@ -137,7 +137,7 @@ func TestRequestsAcrossAMoveEndOnce(t *testing.T) {
 
 // S21: an Actor that goes to and fro is reached where it is, from everywhere, and no message
 // of the way is taken for one that goes in circles.
-// req: MF-01, MF-03, RL-25
+// req: MF-01, MF-03
 func TestAnActorThatGoesToAndFroIsReached(t *testing.T) {
 	onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
 		x.bound().ticking()

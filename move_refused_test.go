@@ -50,6 +50,72 @@ func TestATargetRefusesAnotherIncarnation(t *testing.T) {
 	})
 }
 
+// The row is not as its owner knows it: the target asks nobody, whoever is right, and the Actor
+// goes on where it is.
+// req: JN-09, RL-02
+func TestATargetRefusesARowThatIsNotAsItsOwnerSays(t *testing.T) {
+	applied := func(t *testing.T, c store.Change, err error) store.Authority {
+		t.Helper()
+		if err != nil || c.Reason != store.Applied {
+			t.Fatal(c.Reason, err)
+		}
+		return c.Record
+	}
+	for _, c := range []struct {
+		name string
+		now  func(t *testing.T, x *crossing, st store.Store, row *store.Authority) (undo func())
+	}{
+		{"its membership has changed", func(t *testing.T, x *crossing, st store.Store, row *store.Authority) func() {
+			change := func(row *store.Authority, spot string, user bool) store.Authority {
+				c, err := st.ChangeSpot(x.ctx, store.ChangeSpot{Fence: store.FenceOf(row), Op: newOp(), SpotID: spot, InUserSpot: user})
+				return applied(t, c, err)
+			}
+			now := change(row, x.createSpotAt(x.c, "a", "single").ID, true)
+			return func() { change(&now, row.SpotID, false) }
+		}},
+		{"it moves already", func(t *testing.T, x *crossing, st store.Store, row *store.Authority) func() {
+			c, err := st.ReserveMove(x.ctx, store.ReserveMove{
+				Fence: store.FenceOf(row), Op: newOp(), Epoch: row.Epoch, Relocation: store.RelocationID{9}, Attempt: 1, Validity: time.Minute,
+				TargetRID: "b", TargetLifecycle: store.LeaseGen(x.b.Lifecycle()), SpotID: x.spot.ID, InUserSpot: true,
+			})
+			now := applied(t, c, err)
+			return func() {
+				owner := store.Lease{RID: row.RID, OwnerID: row.OwnerID, Gen: row.LeaseGen}
+				c, err := st.EndMove(x.ctx, store.EndOf(&now, store.Source, owner, newOp()))
+				applied(t, c, err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
+				x.ticking()
+				entry := x.entryOf()
+				x.asks(x.c, "before")
+				st := x.location()
+				asked := x.roads.At(stallBefore, "a", "b", wire.CmdJoinAdmit, 1)
+				x.goes(walkTo{Timeout: 20 * time.Second})
+				x.tells(x.a, "moving-1")
+				receive(t, asked.Reached)
+				row, found, err := st.Read(x.ctx, x.ref.ID)
+				if err != nil || !found {
+					t.Fatal(found, err)
+				}
+				undo := c.now(t, x, st, &row)
+				x.roads.GoOn("a", "b")
+				done := receive(t, x.walk.ended)
+				if done.Outcome != zlnode.JoinFailed || zlnode.KindOf(done.Err) != zlnode.Unavailable {
+					t.Errorf("the join ended %v with %v", done.Outcome, done.Err)
+				}
+				undo()
+				x.unmoved(entry)
+				if did := x.walk.notes.of("did"); !slices.Equal(did, []string{"completed Failed at a"}) {
+					t.Errorf("it did %q", did)
+				}
+			})
+		})
+	}
+}
+
 // A node that stops before the target is ready keeps its Actors, and ends them.
 // req: JN-09, JN-13
 func TestASourceThatStopsFailsItsMoves(t *testing.T) {

@@ -256,7 +256,7 @@ func TestCallbacksBehindAMoveAreTriedAgain(t *testing.T) {
 }
 
 // A restore that fails once has a second try with a new value, of the same bytes.
-// req: RL-18, RL-23
+// req: CR-10, RL-18, RL-23
 func TestARestoreThatFailsHasASecondTry(t *testing.T) {
 	tuned := crossingOptions{tune: func(c *node.Config) { c.MoveChunkBytes, c.MoveLinkBytes = 1<<10, 4<<10 }}
 	onCrossing(t, tuned, func(t *testing.T, x *crossing) {

@@ -186,7 +186,11 @@ func (w *walkWorld) app(policy zlnode.RelocationPolicy) *zlnode.App {
 		return "bound", c.Bind(ref)
 	})
 	for name, mode := range map[string]zlnode.Mode{"wide": zlnode.SpotWide, "single": zlnode.PerActor} {
-		zlnode.DefineUserSpot(app, name, func(*zlnode.SpotContext) (*place, error) { return &place{w}, nil }, mode, zlnode.RecreateOnRelocation)
+		s := zlnode.DefineUserSpot(app, name, func(*zlnode.SpotContext) (*place, error) { return &place{w}, nil }, mode, zlnode.RecreateOnRelocation)
+		zlnode.OnSpotRequest(s, "stop", func(*zlnode.SpotCall, *place, struct{}) (struct{}, error) {
+			w.gate.pass()
+			return struct{}{}, nil
+		})
 	}
 	return app
 }

@@ -12,7 +12,7 @@ import (
 
 // storeProxy is the road to a Store that loses the answer to one script: the
 // script runs, its answer is swallowed, and the Store is out of reach until heal. Or it
-// lets no call of one script pass, and all others.
+// lets no call of one script pass, and all others; or it keeps one's on the way.
 type storeProxy struct {
 	ln     net.Listener
 	target string
@@ -20,6 +20,7 @@ type storeProxy struct {
 	lose   atomic.Pointer[string] // SHA of the script whose answer is to be lost
 	bar    atomic.Pointer[string] // SHA of the script that is to reach the Store no more
 	barred atomic.Int64           // its calls
+	late   atomic.Pointer[lateScript]
 	away   atomic.Bool
 	lost   chan struct{} // one value when it happened
 
@@ -50,6 +51,22 @@ func (p *storeProxy) loseAnswerTo(s lua.Script) { p.lose.Store(&s.SHA) }
 // barScript lets no call of the script pass until passAll.
 func (p *storeProxy) barScript(s lua.Script) { p.bar.Store(&s.SHA) }
 func (p *storeProxy) passAll()               { p.bar.Store(nil) }
+
+// lateScript is one whose calls reach the Store late, perhaps behind who gave them up.
+type lateScript struct {
+	sha  string
+	goOn chan struct{}
+}
+
+// keepScript keeps the calls of the script on their way, until letGo.
+func (p *storeProxy) keepScript(s lua.Script) (letGo func()) {
+	late := &lateScript{s.SHA, make(chan struct{})}
+	p.late.Store(late)
+	return sync.OnceFunc(func() {
+		p.late.Store(nil)
+		close(late.goOn)
+	})
+}
 
 // goAway cuts all connections and takes no new ones until heal.
 func (p *storeProxy) goAway() {
@@ -109,6 +126,10 @@ func (p *storeProxy) ask(b []byte, swallow *atomic.Bool) bool {
 	if sha := p.bar.Load(); sha != nil && bytes.Contains(b, []byte(*sha)) {
 		p.barred.Add(1)
 		return false
+	}
+	if late := p.late.Load(); late != nil && bytes.Contains(b, []byte(late.sha)) {
+		<-late.goOn
+		return true
 	}
 	if sha := p.lose.Load(); sha != nil && bytes.Contains(b, []byte(*sha)) && p.lose.CompareAndSwap(sha, nil) {
 		swallow.Store(true)

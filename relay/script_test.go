@@ -18,6 +18,7 @@ import (
 var scriptTiming = Timing{
 	Wait: 10 * time.Millisecond, WaitMax: 40 * time.Millisecond, Settle: 80 * time.Millisecond,
 	CutoverWait: time.Second, SealTimeout: 3 * time.Second, Validity: time.Minute, Prepared: 5 * time.Second,
+	Insist: time.Second,
 }
 
 // In all scripts "s", owner id "s-1" of lifecycle 1, moves unit "u" of generation 7, which it

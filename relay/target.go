@@ -83,10 +83,11 @@ const (
 	// closed, tell the source, and send the Session's owner the new route. Ends with
 	// TargetMerged.
 	TargetMerge
-	// TargetJoined: run OnJoinedActor. When it has run for the first time, whatever it gave,
-	// the source is told that the unit left it. Ends with TargetJoinedDone.
+	// TargetJoined: run OnJoinedActor. It may take longer than to Deadline, after which it is
+	// not tried again. When it has run for the first time, whatever it gave, the source is told
+	// that the unit left it. Ends with TargetJoinedDone.
 	TargetJoined
-	// TargetComplete: run the completion callback. Ends with TargetCompleted.
+	// TargetComplete: run the completion callback, in the same way. Ends with TargetCompleted.
 	TargetComplete
 	// TargetEnd: the attempt is over with Outcome.
 	TargetEnd
@@ -96,7 +97,7 @@ const (
 type TargetEffect struct {
 	Do       TargetStep
 	Row      store.Authority
-	Deadline clock.Mono // of TargetAsk and TargetStage
+	Deadline clock.Mono // of TargetAsk, TargetStage and all tries of TargetJoined and TargetComplete
 	Reject   bool
 	Reply    Reply
 	Failure  *Failure
@@ -375,9 +376,9 @@ func (t *Target) tick(now clock.Mono) {
 	case targetGiveUpLost:
 		t.giveUp()
 	case targetJoinLost:
-		t.call(now, targetJoining, TargetJoined)
+		t.call(targetJoining, TargetJoined)
 	case targetCompleteLost:
-		t.call(now, targetCompleting, TargetComplete)
+		t.call(targetCompleting, TargetComplete)
 	default: // nothing else waits for time
 	}
 }

@@ -116,16 +116,15 @@ func (t *Target) confirmed(e *TargetEvent) {
 func (t *Target) merged(now clock.Mono) {
 	if t.state == targetMerging {
 		t.callsUntil = max(t.deadline, now.Add(t.timing.Insist))
-		t.call(now, targetJoining, TargetJoined)
+		t.call(targetJoining, TargetJoined)
 	}
 }
 
-// call runs a callback. Without time left each has one try.
-func (t *Target) call(now clock.Mono, state targetState, do TargetStep) {
-	if t.wake = t.callsUntil; now.Reached(t.callsUntil) {
-		t.wake = clock.Never
-	}
-	t.do(state, TargetEffect{Do: do})
+// call runs a callback, however long it takes, or its turn to come. Without time left each has
+// one try.
+func (t *Target) call(state targetState, do TargetStep) {
+	t.wake = clock.Never
+	t.do(state, TargetEffect{Do: do, Deadline: t.callsUntil})
 }
 
 func (t *Target) joined(now clock.Mono, e *TargetEvent) {
@@ -135,7 +134,7 @@ func (t *Target) joined(now clock.Mono, e *TargetEvent) {
 		t.again(now, targetJoinLost, e.Failure)
 	default:
 		t.waits = backoff{}
-		t.call(now, targetCompleting, TargetComplete)
+		t.call(targetCompleting, TargetComplete)
 	}
 }
 

@@ -144,9 +144,9 @@ func targetSays(m *Target) string {
 	case TargetMerge:
 		return fmt.Sprintf("merge, version %d", e.Row.Version)
 	case TargetJoined:
-		return "joined"
+		return fmt.Sprintf("joined, tried until %v", time.Duration(e.Deadline))
 	case TargetComplete:
-		return "complete"
+		return fmt.Sprintf("complete, tried until %v", time.Duration(e.Deadline))
 	case TargetEnd:
 		switch e.Outcome {
 		case TargetDropped:

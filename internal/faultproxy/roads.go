@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"bytes"
 	"net"
 	"slices"
 	"sync"
@@ -22,7 +23,7 @@ type Roads struct {
 	stops []*Stop
 	count map[passing]int
 	bytes map[passing]int
-	alter func(passing, int, []byte) // changes a record, of which it is the nth
+	alter []func(passing, int, []byte) // each sees a record, of which it is the nth, and may change it
 }
 
 // pair is two nodes, in the order of their names.
@@ -206,8 +207,8 @@ func (r *Roads) look(p passing, record []byte) (goes, last bool) {
 	}
 	r.count[p]++
 	r.bytes[p] += len(record)
-	if r.alter != nil {
-		r.alter(p, r.count[p], record)
+	for _, alter := range r.alter {
+		alter(p, r.count[p], record)
 	}
 	goes = true
 	for _, s := range r.stops {
@@ -272,11 +273,20 @@ func (r *Roads) GoOn(a, b string) {
 func (r *Roads) Damage(from, to string, cmd wire.Command, change func(nth int, record []byte)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.alter = func(p passing, nth int, record []byte) {
+	r.alter = append(r.alter, func(p passing, nth int, record []byte) {
 		if p == (passing{from, to, cmd}) {
 			change(nth, record)
 		}
-	}
+	})
+}
+
+// Watch has see look at each record of that kind.
+func (r *Roads) Watch(from, to string, cmd wire.Command, see func(wire.Record)) {
+	r.Damage(from, to, cmd, func(_ int, record []byte) {
+		if got, err := wire.Decode(bytes.Clone(record)); err == nil {
+			see(got)
+		}
+	})
 }
 
 // Passed returns how many records of that kind have come to the road, and their bytes.

@@ -282,7 +282,7 @@ func (j *PendingJoin) finish() {
 	if j.cell.stuck.Load() != nil { // sealed by what had to come before
 		return
 	}
-	if j.insist("OnJoinCompleted", func(before *tries) *Error { return n.complete(n.life, j.cell, done, before) }) {
+	if j.insist("OnJoinCompleted", func(before *tries) *Error { return n.complete(j.cell, done, before) }) {
 		j.end(done.JoinOutcome)
 	}
 }

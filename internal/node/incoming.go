@@ -32,7 +32,8 @@ type incoming struct {
 	rest    []heldMessage
 	in      relay.In
 	cut     bool
-	known   bool // the commit is: what was relayed is acknowledged
+	known   bool // the commit is: what had come by then is acknowledged
+	upTo    relay.Seq
 }
 
 // Begin implements mailbox.Consumer.
@@ -80,10 +81,13 @@ func (i *incoming) take(l *linkConn, r *wire.Relay, body []byte, paid uint32, ow
 	i.cell.Load().box.PushControl(c)
 }
 
+// waits reports whether what comes waits here.
+func (i *incoming) waits() bool { return i.cell.Load().current == mailbox.Consumer[message](i) }
+
 // relayOne is the turn of a relayed message.
 func (i *incoming) relayOne(t *turn, l *linkConn, m *message) {
 	failpoint.Hit("R09.T.before")
-	temporary := t.cell.current == mailbox.Consumer[message](i)
+	temporary := i.waits()
 	if temporary { // what waits here must not keep others from the link
 		m.giveBack()
 	}
@@ -95,13 +99,15 @@ func (i *incoming) relayOne(t *turn, l *linkConn, m *message) {
 	default:
 		t.cell.current.Consume(t.claim, m)
 	}
-	if i.known {
+	if i.known && !temporary {
 		i.acknowledge(l)
 	}
 	failpoint.Hit("R09.T.after")
 }
 
-// acknowledge tells the source what is here for good.
+// acknowledge tells the source what is here for good. What comes between the commit and the
+// opening is not, as nothing here bounds it: the source keeps the originals in the budget of
+// its own queue until the object opens, and sends them again over a new link.
 func (i *incoming) acknowledge(l *linkConn) {
 	if l == nil || l.gone.Load() {
 		return // on its next link the source asks
@@ -109,6 +115,9 @@ func (i *incoming) acknowledge(l *linkConn) {
 	p := wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressReady, Seq: uint64(i.in.Last())}
 	if i.known {
 		p.State, p.OwnerGen = wire.ProgressCommitted, i.cell.Load().ref.OwnerGen
+		if i.waits() {
+			p.Seq = uint64(i.upTo)
+		}
 	}
 	l.sendControl(&p)
 }
@@ -191,6 +200,10 @@ type merging struct{ from *incoming }
 // Begin implements mailbox.Consumer.
 func (o *merging) Begin(claim *mailbox.Claim[message]) {
 	i := o.from
+	if c := i.cell.Load(); c.gone.Load() { // it was ended while this was on its way
+		(&ending{cell: c, err: errGone}).Begin(claim)
+		return
+	}
 	i.cell.Load().sawCallback(GateOpened, "", nil)
 	i.cell.Load().become(claim, i.cell.Load())
 	i.unread(claim)

@@ -3,7 +3,6 @@ package node
 import (
 	"bytes"
 	"context"
-	"sync/atomic"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -67,14 +66,14 @@ func (n *Node) askSpot(ctx context.Context, spot *objectCell, v *visitor, ask Jo
 	return decided, nil
 }
 
-// joinedSpot tells the Spot of an Actor that is in it now, in a turn of the Spot. It does
-// not begin once ctx has ended; what has begun is waited for, so that no two tries run at
-// once. A nil Spot is an Entry Spot without a value.
-func (n *Node) joinedSpot(ctx context.Context, spot *objectCell, actor ActorRef, before *tries) *Error {
+// joinedSpot tells the Spot of an Actor that is in it now, in a turn of the Spot, for which it
+// waits however long that takes: a Spot that is busy costs time, not the Actor. A nil Spot is
+// an Entry Spot without a value.
+func (n *Node) joinedSpot(spot *objectCell, actor ActorRef, before *tries) *Error {
 	if spot == nil || spot.typ.OnJoinedActor == nil {
 		return nil
 	}
-	return spot.whole(ctx, spot.lifecycle, "OnJoinedActor", before, func(c *Call) error {
+	return spot.whole(spot.lifecycle, "OnJoinedActor", before, func(c *Call) error {
 		return spot.typ.OnJoinedActor(c, spot.instance, actor)
 	})
 }
@@ -99,30 +98,23 @@ func (n *Node) leftSpot(spot *objectCell, actor ActorRef) {
 }
 
 // complete tells the Actor how its Join ended, as a step of it: its messages are held by a
-// hold that runs its steps. It begins and is waited for as in joinedSpot.
-func (n *Node) complete(ctx context.Context, cell *objectCell, done JoinDone, before *tries) *Error {
+// hold that runs its steps. It is waited for as in joinedSpot.
+func (n *Node) complete(cell *objectCell, done JoinDone, before *tries) *Error {
 	if cell.typ.OnJoinCompleted == nil {
 		return nil
 	}
-	return cell.whole(ctx, cell.step, "OnJoinCompleted", before, func(c *Call) error {
+	return cell.whole(cell.step, "OnJoinCompleted", before, func(c *Call) error {
 		return cell.typ.OnJoinCompleted(c, cell.instance, done)
 	})
 }
 
-// whole runs a callback in the object's turn, which queue finds. It does not begin once
-// ctx has ended; then, and only then, that ends the wait.
-func (c *objectCell) whole(ctx context.Context, queue func(func(*turn)), what string, before *tries, f func(*Call) error) *Error {
-	var fate atomic.Bool // has been taken: by the turn, or by the end of ctx
-	wait, giveUp := context.WithCancel(c.node.life)
-	defer giveUp()
-	defer context.AfterFunc(ctx, func() {
-		if fate.CompareAndSwap(false, true) {
-			giveUp()
-		}
-	})()
-	return c.await(wait, queue, what, func(t *turn) *Error {
+// whole runs a callback in the object's turn, which queue finds, and waits for its end, so that
+// no two tries run at once. Only the node's end ends the wait.
+func (c *objectCell) whole(queue func(func(*turn)), what string, before *tries, f func(*Call) error) *Error {
+	life := c.node.life
+	return c.await(life, queue, what, func(t *turn) *Error {
 		switch {
-		case !fate.CompareAndSwap(false, true):
+		case life.Err() != nil:
 			return errTooLateToBegin
 		case !c.node.mayAct(clock.Now()):
 			return errNotOwner

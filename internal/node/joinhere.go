@@ -145,7 +145,7 @@ func (n *Node) joined(j *PendingJoin, spot *objectCell, reply []byte) {
 		from = n.entry
 	}
 	j.insist("OnJoinedActor", func(before *tries) *Error {
-		err := n.joinedSpot(n.life, to, c.ref, before)
+		err := n.joinedSpot(to, c.ref, before)
 		if err != nil && to.gone.Load() {
 			return nil // there is nobody to be told any more
 		}

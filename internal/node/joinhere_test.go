@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -353,38 +352,6 @@ func TestNoSpotIsAskedBehindTheDeadline(t *testing.T) {
 	barrier(t, spot)
 	if asked.Load() {
 		t.Error("it was asked")
-	}
-}
-
-// A callback that was begun is waited for, past the end of its caller's time; one that was
-// not is given up.
-// req: RL-22
-func TestACallbackOfAJoinIsWaitedForOnceItHasBegun(t *testing.T) {
-	w := newLocal(t)
-	spot := w.spot("room", false)
-	begun, goOn := make(chan struct{}, 10), make(chan struct{})
-	spot.typ.OnJoinedActor = func(*Call, any, ActorRef) error { begun <- struct{}{}; <-goOn; return errors.New("fails") }
-	ended := make(chan *Error, 2)
-	tell := func() context.CancelFunc {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { ended <- w.node.joinedSpot(ctx, spot, ActorRef{ID: "ada"}, nil) }()
-		return cancel
-	}
-	first := tell()
-	await(t, "it begins", begun)
-	second := tell()
-	second()
-	w.wantKind("the second", await(t, "the second's end", ended), errkind.DeadlineExceeded)
-	first()
-	w.heldAll(1)
-	if len(ended) > 0 {
-		t.Error("the first was given up")
-	}
-	close(goOn)
-	w.wantKind("the first", await(t, "the first's end", ended), errkind.InternalFailure)
-	barrier(t, spot)
-	if len(begun) > 0 {
-		t.Error("what was given up has begun")
 	}
 }
 

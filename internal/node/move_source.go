@@ -67,7 +67,7 @@ type moveTarget struct {
 func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	o := &moveOut{
 		node: n, join: j, cell: j.cell, to: to.to, spot: to.spot, member: to.member, from: j.cell.spot.Load(),
-		events: newInbox(func(last, e *relay.SourceEvent) bool { return last.Is == e.Is }), id: moveID{attempt: 1},
+		events: newInbox(saidAgain), id: moveID{attempt: 1},
 	}
 	if n.linkOf(o.to) == nil { // its deadline is not waited for
 		j.decide(joinFailed(errNoLink(opJoin, j.cell.ref.ID, to.to.rid)))
@@ -146,6 +146,9 @@ func (o *moveOut) run() (_ relay.SourceEnded, known bool) {
 	}
 	return relay.SourceEnded{}, false
 }
+
+// saidAgain: of what a target says again once is enough.
+func saidAgain(last, e *relay.SourceEvent) bool { return last.Is == e.Is }
 
 // tell brings an event to the task.
 func (o *moveOut) tell(e relay.SourceEvent) { o.events.put(e) }

@@ -92,7 +92,7 @@ func (i *moveIn) run() {
 		switch {
 		case due:
 			assembling = next.Do == relay.TargetAssemble
-			happened = i.perform(&next, until)
+			happened = i.perform(&next)
 			for _, e := range i.ends() {
 				target.Step(clock.Now(), e)
 			}
@@ -145,10 +145,8 @@ func (i *moveIn) wait(until clock.Mono, assembling bool) relay.TargetEvent {
 }
 
 // perform does one effect, whose end it returns; zero if nobody waits for one.
-func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened relay.TargetEvent) {
+func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	n := i.node
-	ctx, cancel := untilTime(n.life, until)
-	defer cancel()
 	switch e.Do {
 	case relay.TargetRead:
 		happened.Is = relay.TargetRow
@@ -193,7 +191,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
 		failpoint.Hit("R13.before")
-		err := i.acting(ctx, func(ctx context.Context) *Error { return n.joinedSpot(ctx, i.spotHere(), i.cell.ref, &i.joinedTries) })
+		err := i.acting(e.Deadline, "OnJoinedActor", func() *Error { return n.joinedSpot(i.spotHere(), i.cell.ref, &i.joinedTries) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		} else {
@@ -202,7 +200,7 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
-		err := i.acting(ctx, func(ctx context.Context) *Error { return n.complete(ctx, i.cell, done, &i.completeTries) })
+		err := i.acting(e.Deadline, "OnJoinCompleted", func() *Error { return n.complete(i.cell, done, &i.completeTries) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
@@ -212,12 +210,14 @@ func (i *moveIn) perform(e *relay.TargetEffect, until clock.Mono) (happened rela
 	return happened
 }
 
-// acting runs a callback of an Actor that is here. Times in which the node may not act do not
-// count: behind them there is another try, be it past the deadline.
-func (i *moveIn) acting(ctx context.Context, callback func(context.Context) *Error) *Error {
+// acting runs a callback of an Actor that is here. If it takes longer than to the deadline, that
+// shows as stuck. Times in which the node may not act do not count: behind them there is
+// another try, be it past the deadline.
+func (i *moveIn) acting(deadline clock.Mono, what string, callback func() *Error) *Error {
 	n := i.node
+	defer i.cell.showing(deadline, func() *stuck { return &stuck{what: what} })()
 	for {
-		err := callback(ctx)
+		err := callback()
 		if err == nil || err != errNotOwner && n.mayAct(clock.Now()) {
 			return err
 		}
@@ -226,7 +226,6 @@ func (i *moveIn) acting(ctx context.Context, callback func(context.Context) *Err
 				return err
 			}
 		}
-		ctx = n.life
 	}
 }
 
@@ -401,7 +400,7 @@ func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
 func (i *moveIn) merge() {
 	n, cell := i.node, i.cell
 	_ = i.inTurn(func(t *turn) {
-		i.queue.known = true
+		i.queue.known, i.queue.upTo = true, i.queue.in.Last()
 		if i.spot != nil {
 			g := i.spot.group.Load()
 			t.claim.Join(g)
@@ -478,7 +477,9 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		}
 	case relay.TargetStuck:
 		i.leaveRow()
-		i.cell.seal(i.queue, stuck{what: "a callback of its move here", err: &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, sealed: true})
+		if !i.cell.gone.Load() { // else it was freed while the callback hung
+			i.cell.seal(i.queue, stuck{what: "a callback of its move here", err: &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, sealed: true})
+		}
 	default:
 		i.drop(e.Failure)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
@@ -61,23 +62,9 @@ func (j *PendingJoin) insist(what string, f func(*tries) *Error) bool {
 	c := j.cell
 	n := c.node
 	until := max(j.Deadline, clock.Now().Add(insistMin))
-	var mu sync.Mutex // of the rest
-	now, ended := stuck{what: what}, false
-	hangs := time.AfterFunc(until.Sub(clock.Now()), func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if why := now; !ended {
-			c.stuck.Store(&why)
-		}
-	})
-	defer func() {
-		hangs.Stop()
-		mu.Lock()
-		defer mu.Unlock()
-		if ended = true; !now.sealed {
-			c.stuck.Store(nil)
-		}
-	}()
+	var now atomic.Pointer[stuck]
+	now.Store(&stuck{what: what})
+	defer c.showing(until, now.Load)()
 	var before tries
 	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
 		err := f(&before)
@@ -87,16 +74,35 @@ func (j *PendingJoin) insist(what string, f func(*tries) *Error) bool {
 		case j.isOver():
 			return false
 		case late && err != errNotOwner:
-			mu.Lock()
-			now.err, now.sealed = err, true
-			mu.Unlock()
-			c.seal(j.held, now)
+			now.Store(&stuck{what: what, err: err, sealed: true})
+			c.seal(j.held, *now.Load())
 			return false
 		}
-		mu.Lock()
-		now.err = err
-		mu.Unlock()
+		now.Store(&stuck{what: what, err: err})
 		pause(n.life, max(createWaitMin, min(wait, until.Sub(clock.Now()))))
+	}
+}
+
+// showing has the object show as stuck from then on, for as long as it waits for a callback:
+// until over, unless it is sealed by then.
+func (c *objectCell) showing(from clock.Mono, why func() *stuck) (over func()) {
+	var mu sync.Mutex // of ended
+	ended := false
+	hangs := time.AfterFunc(from.Sub(clock.Now()), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			c.stuck.Store(why())
+		}
+	})
+	return func() {
+		hangs.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		if s := c.stuck.Load(); s != nil && !s.sealed {
+			c.stuck.Store(nil)
+		}
 	}
 }
 

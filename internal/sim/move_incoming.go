@@ -18,7 +18,8 @@ type incoming struct {
 	rest    []item
 	in      relay.In
 	cut     bool
-	known   bool // the commit is
+	known   bool // the commit is: what had come by then is acknowledged
+	upTo    relay.Seq
 }
 
 func (q *incoming) consume(_ *actor, it item) {
@@ -64,7 +65,7 @@ func (h *host) relayed(l *link, id store.RelocationID, seq relay.Seq, c carried)
 // relayOne is the turn of a relayed letter.
 func (q *incoming) relayOne(l *link, m *letter) {
 	a := q.a
-	temporary := a.cur == consumer(q)
+	temporary := q.waits()
 	switch {
 	case temporary && !q.cut:
 		q.relayed = append(q.relayed, item{l: m})
@@ -74,18 +75,23 @@ func (q *incoming) relayOne(l *link, m *letter) {
 	default:
 		a.cur.consume(a, item{l: m})
 	}
-	if q.known {
+	if q.known && !temporary {
 		q.acknowledge(l)
 	}
 }
 
+// waits reports whether what comes waits here.
+func (q *incoming) waits() bool { return q.a.cur == consumer(q) }
+
 // acknowledge tells the source what is here for good.
 func (q *incoming) acknowledge(l *link) {
-	state := relay.ProgressReady
+	state, upTo := relay.ProgressReady, q.in.Last()
 	if q.known {
-		state = relay.ProgressCommitted
+		if state = relay.ProgressCommitted; q.waits() {
+			upTo = q.upTo
+		}
 	}
-	q.i.say(l, state, 0, q.in.Last())
+	q.i.say(l, state, 0, upTo)
 }
 
 func (h *host) cutover(l *link, id store.RelocationID, last relay.Seq, crc uint32) {

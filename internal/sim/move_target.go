@@ -302,7 +302,7 @@ func (i *arriving) merge() {
 	h, a := i.h, i.a
 	a.inTurn(func(refused *failure) {
 		if refused == nil {
-			i.q.known = true
+			i.q.known, i.q.upTo = true, i.q.in.Last()
 			if i.room != nil {
 				a.room = i.room
 				i.entered = false
@@ -387,6 +387,9 @@ func (i *arriving) end(e *relay.TargetEffect) {
 			}
 			a.cur = open{}
 			a.unread(i.q.unread())
+			if l := h.linkOf(i.from); l != nil {
+				i.q.acknowledge(l)
+			}
 			h.w.acts(h.process)
 		})
 	case relay.TargetStuck:

@@ -1,0 +1,128 @@
+package zlnode_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/node"
+	"github.com/zlnode/zlnode/scripts/lua"
+)
+
+// A Spot that is busy beyond the Join's deadline costs the Actor that was committed into it
+// time. Meanwhile that shows, and the Actor could be freed.
+// req: JN-10, RL-22
+func TestASpotThatIsBusyForLongSealsNobody(t *testing.T) {
+	onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
+		x.ticking()
+		x.asks(x.c, "before")
+		entered, release := x.inRestore()
+		x.goes(walkTo{}) // of whose 5 s this takes what is left
+		receive(t, entered)
+		stopped := x.walk.gate.stop(t, x.world, x.c.Spot(x.spot.ID))
+		release()
+		x.await("it shows", func() bool { return len(x.b.StuckObjects()) == 1 })
+		if stuck := x.b.StuckObjects()[0]; stuck.Ref.ID != x.ref.ID || stuck.Ref.RID != "b" {
+			t.Errorf("stuck is %+v", stuck)
+		}
+		x.walk.gate.open <- struct{}{}
+		if err := receive(t, stopped); err != nil {
+			t.Error(err)
+		}
+		x.arrives("b", x.spot.ID)
+		x.asks(x.c, "after")
+		x.hears("b")
+		if stuck := x.b.StuckObjects(); len(stuck) != 0 {
+			t.Errorf("stuck are %+v", stuck)
+		}
+		x.inOrder()
+	})
+}
+
+// Who is freed while a callback is waited for does not come to life when that ends.
+// req: RL-22
+func TestAnActorThatIsFreedBeforeItOpensStaysGone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		hang func(t *testing.T, x *crossing) (goOn func())
+	}{
+		{"its spot is busy", func(t *testing.T, x *crossing) func() {
+			stopped := x.walk.gate.stop(t, x.world, x.c.Spot(x.spot.ID))
+			return func() {
+				x.walk.gate.open <- struct{}{}
+				if err := receive(t, stopped); err != nil {
+					t.Error(err)
+				}
+			}
+		}},
+		{"its completion hangs", func(_ *testing.T, x *crossing) func() {
+			open := make(chan struct{})
+			x.walk.done = func(*zlnode.ActorCall, zlnode.JoinDone) error { <-open; return nil }
+			x.later(func() { close(open) })
+			return x.release
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
+				x.ticking()
+				entered, release := x.inRestore()
+				x.goes(walkTo{})
+				receive(t, entered)
+				goOn := c.hang(t, x)
+				x.tells(x.a, "moving-1")
+				release()
+				x.await("it shows", func() bool { return len(x.b.StuckObjects()) == 1 })
+				if gone, err := x.c.DestroyActor(x.ctx, x.b.StuckObjects()[0].Ref); !gone || err != nil {
+					t.Errorf("it was not destroyed: %v", err)
+				}
+				goOn()
+				x.await("its spot is empty", func() bool {
+					closed, err := x.c.CloseSpot(x.ctx, x.spot)
+					return closed && err == nil
+				})
+				for _, n := range []*zlnode.Node{x.a, x.b} { // a has a follow
+					_, err := zlnode.Request[[]string](x.ctx, n.Actor(x.ref.ID), "ask", "no")
+					wantKind(t, err, zlnode.NotFound)
+				}
+				if stuck := x.b.StuckObjects(); len(stuck) != 0 {
+					t.Errorf("stuck are %+v", stuck)
+				}
+				if ran := append(x.walk.notes.of("ran b"), x.walk.notes.of("tick b")...); len(ran) != 0 {
+					t.Errorf("%q ran", ran)
+				}
+				x.inOrder()
+			})
+		})
+	}
+}
+
+// A commit that the Store applies when the source has given the move up for lost is one all
+// the same: the Actor is not listed any more, follows, and is not freed by its old ref.
+// req: RL-15, RL-16
+func TestAnActorWhoseCommitCameLateIsNotStranded(t *testing.T) {
+	o := crossingOptions{road: "b", tune: func(c *node.Config) { c.MoveValidity = 500 * time.Millisecond }}
+	onCrossing(t, o, func(t *testing.T, x *crossing) {
+		x.asks(x.c, "before")
+		x.store.barScript(lua.MoveEnd) // the target cannot give it up, either
+		letGo := x.store.keepScript(lua.MoveCommit)
+		x.later(letGo)
+		x.goes(walkTo{Timeout: 20 * time.Second})
+		x.await("it is listed", func() bool { return len(x.a.StuckObjects()) == 1 })
+		stuck := x.a.StuckObjects()[0]
+		letGo()
+		x.await("the commit is applied", func() bool {
+			row, found, err := x.location().Read(x.ctx, x.ref.ID)
+			return err == nil && found && row.RID == "b"
+		})
+		x.store.passAll()
+		x.arrives("b", x.spot.ID)
+		x.asks(x.b, "at its node")
+		x.await("it is not listed", func() bool { return len(x.a.StuckObjects()) == 0 })
+		x.asks(x.a, "by the old route")
+		if gone, err := x.c.DestroyActor(x.ctx, stuck.Ref); gone || err == nil {
+			t.Errorf("what lives was destroyed by the ref of what was stranded: %v", err)
+		}
+		x.asks(x.c, "after")
+		x.inOrder()
+	})
+}
