@@ -292,7 +292,7 @@ func (s *Source) Step(now clock.Mono, e SourceEvent) {
 	case SourceCommitted:
 		s.committed(&e)
 	case SourceGivenUp:
-		s.givenUp()
+		s.spend()
 	case SourceRow:
 		s.read(now, &e)
 	case SourceAborted:

@@ -171,8 +171,6 @@ func (s *Source) committed(e *SourceEvent) {
 	}
 }
 
-func (s *Source) givenUp() { s.spend() }
-
 // spend is for a target that will not commit any more, by its own word or as its process is over:
 // there is nothing to wait for. What became of the unit the Store says.
 func (s *Source) spend() {
