@@ -38,7 +38,8 @@ type moveIn struct {
 
 	joinedTries, completeTries tries // of OnJoinedActor and OnJoinCompleted
 
-	clientGone bool // the Actor's client is to be told of as gone
+	clientGone bool   // the Actor's client is to be told of as gone
+	failed     *Error // of the last try of a callback
 
 	events inbox[relay.TargetEvent]
 
@@ -213,11 +214,15 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 // acting runs a callback of an Actor that is here. If it takes longer than to the deadline, that
 // shows as stuck. Times in which the node may not act do not count: behind them there is
 // another try, be it past the deadline.
-func (i *moveIn) acting(deadline clock.Mono, what string, callback func() *Error) *Error {
+func (i *moveIn) acting(deadline clock.Mono, what string, callback func() *Error) (err *Error) {
 	n := i.node
-	defer i.cell.showing(deadline, func() *stuck { return &stuck{what: what} })()
+	over := i.cell.showing(deadline, func() *stuck { return &stuck{what: what, err: i.failed} })
+	defer func() {
+		over() // before failed changes
+		i.failed = err
+	}()
 	for {
-		err := callback()
+		err = callback()
 		if err == nil || err != errNotOwner && n.mayAct(clock.Now()) {
 			return err
 		}
