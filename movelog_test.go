@@ -130,8 +130,9 @@ func TestATargetWarnsThatItCommitsWithoutACutover(t *testing.T) {
 		x.goes(walkTo{})
 		receive(t, cutover.Reached)
 		done := receive(t, x.walk.ended)
-		said := log.saying("a move to here is committed without its source's last word, as nothing was heard of it")
-		if len(said) != 1 || said[0].Level != "warn" || said[0].Node != "b" || said[0].Actor != x.ref.ID || said[0].Operation != done.Operation.String() {
+		said := slices.DeleteFunc(log.saying("a move to here is committed without its source's last word, as nothing was heard of it"),
+			func(l logLine) bool { return l.Operation != done.Operation.String() }) // the other Store's
+		if len(said) != 1 || said[0].Level != "warn" || said[0].Node != "b" || said[0].Actor != x.ref.ID {
 			t.Errorf("it said %+v", said)
 		}
 		x.roads.GoOn("a", "b")
