@@ -298,8 +298,8 @@ func TestPacersKeepTheirBounds(t *testing.T) {
 			links = append(links, l)
 		}
 		type move struct {
-			out  *Outgoing
-			turn int // chunks that others of the link sent since this one's last
+			out    *Outgoing
+			passed map[*move]bool // others of the link that have sent a chunk while this one waits
 		}
 		moves := make([][]*move, len(links)) // of each link
 		names := make(map[string]*move)
@@ -318,7 +318,7 @@ func TestPacersKeepTheirBounds(t *testing.T) {
 			l := links[i]
 			switch rapid.SampledFrom([]string{"add", "next", "next", "next", "written", "written", "ack", "ack", "remove", "lost", "limit", "node", "time"}).Draw(t, "step") {
 			case "add":
-				m := &move{out: NewOutgoing([][]byte{make([]byte, rapid.IntRange(0, 9000).Draw(t, "bytes"))}, rapid.Uint32Range(ChunkMin, 4<<10).Draw(t, "chunk"), None)}
+				m := &move{out: NewOutgoing([][]byte{make([]byte, rapid.IntRange(0, 9000).Draw(t, "bytes"))}, rapid.Uint32Range(ChunkMin, 4<<10).Draw(t, "chunk"), None), passed: make(map[*move]bool)}
 				name := fmt.Sprint(len(names))
 				names[name] = m
 				l.Add(name, m.out)
@@ -353,11 +353,13 @@ func TestPacersKeepTheirBounds(t *testing.T) {
 					t.Fatalf("%d bytes on the link, whose window is %d", l.InFlight(), l.window.bytes)
 				}
 				for _, other := range moves[i] {
-					if other.turn++; other == m || other.out.sent() {
-						other.turn = 0
-					}
-					if other.turn > len(moves[i]) {
-						t.Fatalf("a move waits for its turn while others sent %d chunks", other.turn)
+					switch {
+					case other == m || other.out.sent():
+						clear(other.passed)
+					case other.passed[m]:
+						t.Fatalf("move %s has a second turn while one waits for its first", name)
+					default:
+						other.passed[m] = true
 					}
 				}
 			case "written":
