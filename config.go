@@ -168,11 +168,11 @@ type Config struct {
 	// memory. More wait for their turn, until their Join's deadline. Default 64.
 	MaxMoves int
 
-	// Logger gets the node's log. The zero value logs nothing; then causes that callers are
-	// not told, such as a handler's panic, are lost. Level Debug tells each step of Joins and
-	// moves, with the OperationID. The Redis client under StoreURL writes
-	// failed dials to standard error beside it: it has one logger for the process, which
-	// SetLogger of github.com/redis/go-redis/v9 replaces.
+	// Logger gets the node's log, each line with the RID as "node". The zero value logs
+	// nothing; then causes that callers are not told, such as a handler's panic, are lost.
+	// Level Debug tells each step of Joins and moves, with the OperationID. The Redis client
+	// under StoreURL writes failed dials to standard error beside it: it has one logger for
+	// the process, which SetLogger of github.com/redis/go-redis/v9 replaces.
 	Logger zerolog.Logger
 }
 

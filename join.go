@@ -78,9 +78,10 @@ func (j *JoinCall) Timeout(d time.Duration) *JoinCall {
 // otherwise it is dropped. From then on no message of the Actor runs, whenever it was sent,
 // before the Join has ended and its OnJoinCompleted has: see JoinCompleter.
 //
-// It is for handlers of packets: an Actor's for the Actor itself, a User Spot's or Entry
-// Spot's, and of their timers, for a member at this node. A handler that has registered a
-// Join cannot wait for a request to that Actor.
+// An Actor's handlers of packets register it for the Actor itself, those of a User Spot or
+// an Entry Spot and of their timers for a member at this node. An Actor's own timers and
+// callbacks cannot: they send the Actor a message whose handler does. A handler that has
+// registered a Join cannot wait for a request to that Actor.
 //
 // Kinds: InvalidOperation, if it is too late, or not one of these handlers, or the call was
 // used, or the request is over 1 MiB; NotFound; Unavailable, while another Join of the

@@ -71,7 +71,8 @@ func (t *Turn) Metadata() session.Metadata { return t.inner.Metadata() }
 // StartTimer starts a timer of the object, for which its type has a handler. One of that
 // name that runs already is replaced: no tick of it comes any more. An object has up to
 // 64. Ticks that fall due while the node's lease is in doubt wait; none comes once the
-// object is over here.
+// object is over here. It takes a turn: a factory has none, so an Actor's timers begin with
+// one of its messages, and go along when it moves.
 //
 // Kinds: InvalidOperation, no handler or bad options, or the turn is in a yielded wait;
 // CapacityExceeded; Unavailable.

@@ -65,8 +65,8 @@ func (m *Message) JSON(v any) error {
 // Call is one packet to send. The client copies what it needs before the method
 // that takes it returns; it modifies nothing.
 type Call struct {
-	Name        string // 1 to 255 bytes of UTF-8
-	Codec       session.Codec
+	Name        string           // 1 to 255 bytes of UTF-8
+	Codec       session.Codec    // of the payload, which has that form: session.CodecJSON and so on; default Raw
 	Metadata    session.Metadata // nil: none; see session.NewMetadata
 	Correlation []byte           // nil: none; the server sends it back in the reply
 	Payload     []byte

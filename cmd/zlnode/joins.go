@@ -184,7 +184,7 @@ func (r *joinReport) text() string {
 	line("during", r.evidence.during, "packets that were sent meanwhile, to their answers")
 	line("apart", r.evidence.apart, "packets that were sent while no hop was open")
 	if r.Overtaken > 0 {
-		fmt.Fprintf(&b, "\n  %s messages of nodes to players that had moved came behind later ones, as they may.\n", grouped(r.Overtaken))
+		fmt.Fprintf(&b, "\n  messages of nodes to players that had moved, which came behind later ones, as they may: %s\n", grouped(r.Overtaken))
 	}
 	b.WriteByte('\n')
 	return b.String()

@@ -118,7 +118,7 @@ func TestTheTextOfHops(t *testing.T) {
   during              900        7ms       22ms       31ms   packets that were sent meanwhile, to their answers
   apart            99,000        1ms        2ms        3ms   packets that were sent while no hop was open
 
-  5 messages of nodes to players that had moved came behind later ones, as they may.
+  messages of nodes to players that had moved, which came behind later ones, as they may: 5
 
 `)
 	if text := textOf(t, v); !strings.Contains(text, v.Joins.text()) {

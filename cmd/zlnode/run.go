@@ -55,7 +55,6 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 	}
 	d.play(ctx)
 
-	d.enter(phaseSettle, c)
 	outcomes := make([]outcome, len(d.bots))
 	d.each(len(d.bots), func(b *bot) { outcomes[b.number-1] = b.finish() })
 	e := evidence{outcomes: outcomes, requests: d.meter.requests.path(), pushes: d.meter.pushes.path(), played: d.played}
@@ -98,7 +97,8 @@ func (d *demo) logIn(ctx context.Context, gateway string) {
 }
 
 // play lets the bots play for the time that was asked for, or until ctx ends or
-// no bot is left. They start one after the other, spread over one tick.
+// no bot is left. They start one after the other, spread over one tick. What visitors wait
+// for then is no part of the time that was played.
 func (d *demo) play(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, d.options.duration)
 	defer cancel()
@@ -118,11 +118,11 @@ func (d *demo) play(ctx context.Context) {
 			b.play(ctx, delay, d.options.tick, d.options.moves)
 		}
 	})
+	d.mu.Lock()
+	d.phase, d.played = phaseSettle, time.Since(d.began)
+	d.mu.Unlock()
 	end()
 	visits.Wait()
-	d.mu.Lock()
-	d.played = time.Since(d.began)
-	d.mu.Unlock()
 }
 
 // enter begins a phase.

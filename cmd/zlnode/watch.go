@@ -28,6 +28,7 @@ type watcher struct {
 	perSecond, hopsASecond float64           // as last measured
 	drawn                  int               // lines of the table that stand on the terminal
 	nodes                  map[string]string // state last told, by RID
+	settles                bool              // it was told that the play is over
 
 	end  chan struct{}
 	done sync.WaitGroup
@@ -110,8 +111,8 @@ func (w *watcher) redraw(lines []string, width int) string {
 	return b.String()
 }
 
-// lines returns a line for each node whose state has changed, and one for the
-// run while it plays.
+// lines returns a line for each node whose state has changed, one for the run while it
+// plays, and once what it waits for then.
 func (w *watcher) lines(s *snapshot) string {
 	var b strings.Builder
 	if s.Phase == phaseStart {
@@ -123,8 +124,12 @@ func (w *watcher) lines(s *snapshot) string {
 			b.WriteString(n.line() + "\n")
 		}
 	}
-	if s.Phase == phasePlay {
+	switch {
+	case s.Phase == phasePlay:
 		b.WriteString(s.line() + "\n")
+	case s.Phase == phaseSettle && !w.settles:
+		w.settles = true
+		b.WriteString(s.Phase.String() + "\n")
 	}
 	return b.String()
 }

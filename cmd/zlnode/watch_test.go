@@ -38,6 +38,10 @@ func TestLinesTellEachChangeOfANodeOnce(t *testing.T) {
 	if got, want := w.lines(&s), s.line()+"\n"; got != want {
 		t.Errorf("while playing %q, want %q", got, want)
 	}
+	s.Phase = phaseSettle
+	if got, want := w.lines(&s)+w.lines(&s), "checking that everything arrived\n"; got != want {
+		t.Errorf("when the play is over %q, want %q", got, want)
+	}
 }
 
 func TestARateIsThatOfTheLastSecond(t *testing.T) {

@@ -14,7 +14,7 @@ const opJoin = "join"
 
 var (
 	errJoinLate        = &Error{Kind: errkind.InvalidOperation, Text: "the handler is over; register joins before it returns"}
-	errJoinNotHere     = &Error{Kind: errkind.InvalidOperation, Text: "joins are registered in a packet handler of an actor, and for a member in a packet or timer handler of a user spot or the entry spot"}
+	errJoinNotHere     = &Error{Kind: errkind.InvalidOperation, Text: "joins are registered in a packet handler of an actor, and for a member in a packet or timer handler of a user spot or the entry spot; an actor's timer or callback sends the actor a message whose handler does it"}
 	errJoinTwice       = &Error{Kind: errkind.InvalidOperation, Text: "this call was used already; one call registers one join"}
 	errJoinWithoutGate = &Error{Kind: errkind.InvalidOperation, Text: "the turn has given up its gate; register joins before or after"}
 	errJoinPending     = &Error{Kind: errkind.Unavailable, Text: "another change of the actor's membership is pending"}
