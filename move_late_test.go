@@ -96,10 +96,10 @@ func TestAnActorThatIsFreedBeforeItOpensStaysGone(t *testing.T) {
 	}
 }
 
-// A commit that the Store applies when the source has given the move up for lost is one all
-// the same: the Actor is not listed any more, follows, and is not freed by its old ref.
+// A commit that reaches the Store behind the end of the move, which the source has written when
+// its time was over, is refused: the Actor is at no node until it is freed by its exact ref.
 // req: RL-15, RL-16
-func TestAnActorWhoseCommitCameLateIsNotStranded(t *testing.T) {
+func TestACommitThatComesBehindItsSourcesEndOpensNothing(t *testing.T) {
 	o := crossingOptions{road: "b", tune: func(c *node.Config) { c.MoveValidity = 500 * time.Millisecond }}
 	onCrossing(t, o, func(t *testing.T, x *crossing) {
 		x.asks(x.c, "before")
@@ -108,21 +108,26 @@ func TestAnActorWhoseCommitCameLateIsNotStranded(t *testing.T) {
 		x.later(letGo)
 		x.goes(walkTo{Timeout: 20 * time.Second})
 		x.await("it is listed", func() bool { return len(x.a.StuckObjects()) == 1 })
-		stuck := x.a.StuckObjects()[0]
 		letGo()
-		x.await("the commit is applied", func() bool {
-			row, found, err := x.location().Read(x.ctx, x.ref.ID)
-			return err == nil && found && row.RID == "b"
-		})
 		x.store.passAll()
-		x.arrives("b", x.spot.ID)
-		x.asks(x.b, "at its node")
-		x.await("it is not listed", func() bool { return len(x.a.StuckObjects()) == 0 })
-		x.asks(x.a, "by the old route")
-		if gone, err := x.c.DestroyActor(x.ctx, stuck.Ref); gone || err == nil {
-			t.Errorf("what lives was destroyed by the ref of what was stranded: %v", err)
+		x.await("its place in the spot is free", func() bool {
+			closed, err := x.c.CloseSpot(x.ctx, x.spot)
+			return closed && err == nil
+		})
+		if row, found, err := x.location().Read(x.ctx, x.ref.ID); err != nil || !found || row.RID != "a" || row.Move != nil {
+			t.Errorf("its row is %+v: %v", row, err)
 		}
-		x.asks(x.c, "after")
+		for _, n := range []*zlnode.Node{x.a, x.b, x.c} {
+			_, err := zlnode.Request[[]string](x.ctx, n.Actor(x.ref.ID), "ask", "no")
+			wantKind(t, err, zlnode.Unavailable)
+		}
+		if gone, err := x.c.DestroyActor(x.ctx, x.a.StuckObjects()[0].Ref); !gone || err != nil {
+			t.Errorf("it was not destroyed: %v", err)
+		}
+		x.isGone(x.ref.ID)
+		if ran := x.walk.notes.of("ran b"); len(ran) != 0 {
+			t.Errorf("at the target ran %q", ran)
+		}
 		x.inOrder()
 	})
 }
