@@ -1,6 +1,8 @@
 package zlnode_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +39,42 @@ func TestASpotThatIsBusyForLongSealsNobody(t *testing.T) {
 		}
 		x.inOrder()
 	})
+}
+
+// A callback that has failed before it hangs shows why.
+// req: RL-22
+func TestACallbackThatHangsShowsWhatItFailedWithBefore(t *testing.T) {
+	breaks := errors.New("a callback that breaks")
+	for what, hang := range map[string]func(x *crossing, tried func() error){
+		"OnJoinedActor": func(x *crossing, tried func() error) {
+			x.walk.joined = func(*zlnode.SpotCall, zlnode.ActorRef) error { return tried() }
+		},
+		"OnJoinCompleted": func(x *crossing, tried func() error) {
+			x.walk.done = func(*zlnode.ActorCall, zlnode.JoinDone) error { return tried() }
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
+				open, tries := make(chan struct{}), 0
+				x.later(func() { close(open) })
+				hang(x, func() error {
+					if tries++; tries == 1 {
+						return breaks
+					}
+					<-open
+					return nil
+				})
+				x.goes(walkTo{Timeout: time.Second})
+				x.await("it shows", func() bool { return len(x.b.StuckObjects()) == 1 })
+				if stuck := x.b.StuckObjects()[0]; !strings.Contains(stuck.Reason, what) || !strings.Contains(stuck.Reason, breaks.Error()) {
+					t.Errorf("stuck is %+v", stuck)
+				}
+				x.release()
+				x.await("it opens", func() bool { return len(x.b.StuckObjects()) == 0 })
+				x.asks(x.c, "after")
+			})
+		})
+	}
 }
 
 // Who is freed while a callback is waited for does not come to life when that ends.

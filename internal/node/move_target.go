@@ -36,7 +36,8 @@ type moveIn struct {
 	// mine is when the Store first said that the Actor is this node's; 0: not yet.
 	mine clock.Mono
 
-	joinedTries, completeTries tries // of OnJoinedActor and OnJoinCompleted
+	joinedTries, completeTries tries  // of OnJoinedActor and OnJoinCompleted
+	failed                     *Error // the try before of the one that is under way; nil: it is the first
 
 	clientGone bool // the Actor's client is to be told of as gone
 
@@ -213,11 +214,12 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 // acting runs a callback of an Actor that is here. If it takes longer than to the deadline, that
 // shows as stuck. Times in which the node may not act do not count: behind them there is
 // another try, be it past the deadline.
-func (i *moveIn) acting(deadline clock.Mono, what string, callback func() *Error) *Error {
-	n := i.node
-	defer i.cell.showing(deadline, func() *stuck { return &stuck{what: what} })()
+func (i *moveIn) acting(deadline clock.Mono, what string, callback func() *Error) (err *Error) {
+	n, why := i.node, &stuck{what: what, err: i.failed}
+	defer i.cell.showing(deadline, func() *stuck { return why })()
+	defer func() { i.failed = err }()
 	for {
-		err := callback()
+		err = callback()
 		if err == nil || err != errNotOwner && n.mayAct(clock.Now()) {
 			return err
 		}
