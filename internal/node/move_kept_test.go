@@ -290,3 +290,27 @@ func TestWhatWasRelayedGivesTheNodesBudgetBackWithItsActor(t *testing.T) {
 	n.drop(moving, errGone)
 	until(t, "there is room", func() bool { return fill(other) > 0 })
 }
+
+// The target may have executed what was relayed, also if the Actor's row is gone since: who asked
+// is not told that it was not. What has not left ends with the Actor.
+func TestWhatWasRelayedIsNotCalledUntakenWhenItsActorEnds(t *testing.T) {
+	for _, c := range []struct {
+		phase moverPhase
+		want  *Error
+	}{{moverRelaying, errHanded}, {moverHolding, errGone}} {
+		n := storedNode(t, &scripted{})
+		cell := n.ready("ada", &journal{})
+		v := &mover{cell: cell, id: moveID{[16]byte{1}, 1}, to: process{"b", 1}, back: &hold{cell: cell}, phase: c.phase, unsure: true}
+		cell.box.Seal(v)
+		asked := make(chan *Error, 1)
+		go func() { asked <- n.requestHere(t.Context(), cell, false, &Outgoing{Name: "note"}, clock.Never).err }()
+		until(t, "it is relayed or held", func() bool {
+			return inTurnOf(t, cell, func() bool { return v.out.Kept()+len(v.held) == 1 })
+		})
+		n.drop(cell, errGone)
+		if err := await(t, "its answer", asked); err != c.want {
+			t.Errorf("in phase %d it ends with %v, want %v", c.phase, err, c.want)
+		}
+		until(t, "the actor is over", func() bool { return cell.box.Len() == 0 })
+	}
+}

@@ -180,14 +180,19 @@ func (b *handBack) Consume(*mailbox.Claim[message], *message) {
 	invariant.Check(false, "a hand-back got a message; its Begin gives the mailbox on")
 }
 
-// unread is for the Actor's end at this node, whatever became of the move.
+// unread is for the Actor's end at this node, whatever became of the move. What was relayed may
+// have been executed, so it is not refused as what is left here.
 func (v *mover) unread(claim *mailbox.Claim[message]) {
 	unread(claim, v.held)
 	unread(claim, v.saved)
 	v.held, v.saved = nil, nil
 	v.out.Acked(v.last, func(h handed) { // each has a turn, which gives its share of the budgets back
 		h.record.Free()
-		claim.Unread(&message{sender: h.sender, packet: noPacket, deadline: clock.Never}, h.kept)
+		m := controlMessage(func(*turn) {
+			h.sender.refuse(v.cell.node, errHanded)
+			h.sender.giveBack()
+		})
+		claim.Unread(&m, h.kept)
 	})
 }
 
