@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/faultproxy"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
@@ -313,4 +314,25 @@ func TestWhatWasRelayedIsNotCalledUntakenWhenItsActorEnds(t *testing.T) {
 		}
 		until(t, "the actor is over", func() bool { return cell.box.Len() == 0 })
 	}
+}
+
+// The target's word that it has the Actor may come when the Source has ended and the Actor is not
+// listed yet, as that waits for its turn. So the target is asked behind that.
+// req: RL-16
+func TestATargetsWordIsNotLostWhileItsActorIsStranded(t *testing.T) {
+	w := newFollowed(t, func(*Config) {})
+	out, _ := w.goes()
+	busy, goOn := make(chan struct{}), make(chan struct{})
+	out.cell.step(func(*turn) { close(busy); <-goOn })
+	<-busy
+	stranded := make(chan struct{})
+	go func() {
+		defer close(stranded)
+		out.strand(&relay.SourceEnded{Elsewhere: true, Failure: &relay.Failure{Kind: errkind.Unavailable, Text: "a new epoch"}})
+	}()
+	out.progress(w.a.linkOf(out.to), &wire.MoveProgress{Relocation: out.id.relocation, Attempt: out.id.attempt, State: wire.ProgressCommitted})
+	close(goOn)
+	<-stranded
+	until(t, "it is not listed", func() bool { return len(w.a.StuckObjects()) == 0 })
+	w.ask(w.ada)
 }

@@ -199,6 +199,9 @@ func (o *moveOut) strand(e *relay.SourceEnded) {
 		n.freeUnasked(o.cell)
 	}
 	o.stranded.Store(true)
+	if l := n.linkOf(o.to); l != nil { // what it has said since the Source's end, nobody took
+		o.linked(l)
+	}
 }
 
 // found ends a stranding whose commit is of an epoch that is over, and was not lost: the Actor is
