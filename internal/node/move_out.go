@@ -186,7 +186,7 @@ func (o *moveOut) strand(e *relay.SourceEnded) {
 	}
 	o.log("a move is stranded", why.err)
 	n.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(why.String())).
-		Msg("an actor is at no node, as its move did not end in time; it stays so until it is destroyed with its exact ref or the node stops")
+		Msg("an actor is at no node that is known, as its move did not end in time; it stays so until it is destroyed with its exact ref or the node stops")
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
 	_ = o.cell.inStep(func(t *turn) *Error {
