@@ -1,6 +1,8 @@
 package zlnode_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +39,42 @@ func TestASpotThatIsBusyForLongSealsNobody(t *testing.T) {
 		}
 		x.inOrder()
 	})
+}
+
+// A callback that has failed before it hangs shows why.
+// req: RL-22
+func TestACallbackThatHangsShowsWhatItFailedWithBefore(t *testing.T) {
+	breaks := errors.New("a callback that breaks")
+	for what, hang := range map[string]func(x *crossing, tried func() error){
+		"OnJoinedActor": func(x *crossing, tried func() error) {
+			x.walk.joined = func(*zlnode.SpotCall, zlnode.ActorRef) error { return tried() }
+		},
+		"OnJoinCompleted": func(x *crossing, tried func() error) {
+			x.walk.done = func(*zlnode.ActorCall, zlnode.JoinDone) error { return tried() }
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
+				open, tries := make(chan struct{}), 0
+				x.later(func() { close(open) })
+				hang(x, func() error {
+					if tries++; tries == 1 {
+						return breaks
+					}
+					<-open
+					return nil
+				})
+				x.goes(walkTo{Timeout: time.Second})
+				x.await("it shows", func() bool { return len(x.b.StuckObjects()) == 1 })
+				if stuck := x.b.StuckObjects()[0]; !strings.Contains(stuck.Reason, what) || !strings.Contains(stuck.Reason, breaks.Error()) {
+					t.Errorf("stuck is %+v", stuck)
+				}
+				x.release()
+				x.await("it opens", func() bool { return len(x.b.StuckObjects()) == 0 })
+				x.asks(x.c, "after")
+			})
+		})
+	}
 }
 
 // Who is freed while a callback is waited for does not come to life when that ends.
@@ -96,10 +134,10 @@ func TestAnActorThatIsFreedBeforeItOpensStaysGone(t *testing.T) {
 	}
 }
 
-// A source ends its move in the Store before it says that its Actor is nowhere: a commit that
-// comes behind that is refused, and who names the Actor exactly frees it.
+// A commit that reaches the Store behind the end of the move, which the source has written when
+// its time was over, is refused: the Actor is at no node until it is freed by its exact ref.
 // req: RL-15, RL-16
-func TestACommitBehindTheEndOfItsMoveIsRefused(t *testing.T) {
+func TestACommitThatComesBehindItsSourcesEndOpensNothing(t *testing.T) {
 	o := crossingOptions{road: "b", tune: func(c *node.Config) { c.MoveValidity = 500 * time.Millisecond }}
 	onCrossing(t, o, func(t *testing.T, x *crossing) {
 		x.asks(x.c, "before")
@@ -108,25 +146,25 @@ func TestACommitBehindTheEndOfItsMoveIsRefused(t *testing.T) {
 		x.later(letGo)
 		x.goes(walkTo{Timeout: 20 * time.Second})
 		x.await("it is listed", func() bool { return len(x.a.StuckObjects()) == 1 })
-		stuck := x.a.StuckObjects()[0]
 		letGo()
 		x.store.passAll()
-		x.await("its target has given it up", func() bool {
+		x.await("its place in the spot is free", func() bool {
 			closed, err := x.c.CloseSpot(x.ctx, x.spot)
 			return closed && err == nil
 		})
 		if row, found, err := x.location().Read(x.ctx, x.ref.ID); err != nil || !found || row.RID != "a" || row.Move != nil {
-			t.Errorf("the Store has %+v %v %v", row, found, err)
+			t.Errorf("its row is %+v: %v", row, err)
 		}
 		for _, n := range []*zlnode.Node{x.a, x.b, x.c} {
 			_, err := zlnode.Request[[]string](x.ctx, n.Actor(x.ref.ID), "ask", "no")
 			wantKind(t, err, zlnode.Unavailable)
 		}
-		if gone, err := x.c.DestroyActor(x.ctx, stuck.Ref); !gone || err != nil {
-			t.Errorf("it was not freed: %v", err)
+		if gone, err := x.c.DestroyActor(x.ctx, x.a.StuckObjects()[0].Ref); !gone || err != nil {
+			t.Errorf("it was not destroyed: %v", err)
 		}
-		if left := x.a.StuckObjects(); len(left) != 0 {
-			t.Errorf("stuck are %+v", left)
+		x.isGone(x.ref.ID)
+		if ran := x.walk.notes.of("ran b"); len(ran) != 0 {
+			t.Errorf("at the target ran %q", ran)
 		}
 		x.inOrder()
 	})

@@ -153,7 +153,7 @@ const (
 	// SourceMoved: it is the target's. What is held, and comes, goes there, also if there was no
 	// SourceRelay before.
 	SourceMoved
-	// SourceLost: it is nowhere, or, in a new epoch, not known to be anywhere. It stays sealed
+	// SourceLost: it is nowhere, or, with Elsewhere, not known to be anywhere. It stays sealed
 	// here: requests end Unavailable, sends are counted.
 	SourceLost
 )
@@ -175,7 +175,8 @@ type SourceEnded struct {
 	// Doubt: a reservation whose answer was lost may be applied yet. The row is read before
 	// its next change.
 	Doubt bool
-	// Elsewhere, of SourceLost: the target may have it, by a commit of an epoch that is over.
+	// Elsewhere, of SourceLost: the target may have it, by a commit of an epoch that is over, or
+	// by one that this process cannot prevent.
 	Elsewhere bool
 }
 

@@ -52,6 +52,11 @@ func (s *Source) lose(kind errkind.Kind, text string) {
 	s.end(SourceEnded{Outcome: SourceLost, Failure: &Failure{kind, text}})
 }
 
+// doubt is lose where no abort of this process is known to be applied, nor will be.
+func (s *Source) doubt(kind errkind.Kind, text string) {
+	s.end(SourceEnded{Outcome: SourceLost, Failure: &Failure{kind, text}, Elsewhere: s.try > 0 && !s.spent})
+}
+
 func (s *Source) sendAbort() {
 	s.wake = clock.Never
 	s.do(sourceAborting, SourceEffect{Do: SourceAbort, Abort: store.EndOf(&s.reserved, store.Source, s.move.Self, s.move.AbortOp)})
@@ -91,7 +96,7 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 	case s.state != sourceAborting:
 		return
 	case errors.Is(e.Err, store.ErrInvalid):
-		s.lose(errkind.InternalFailure, "the Store cannot be asked to end the move: "+e.Err.Error())
+		s.doubt(errkind.InternalFailure, "the Store cannot be asked to end the move: "+e.Err.Error())
 		return
 	case e.Err != nil: // it may be applied; a row that reads unchanged would be no answer
 		s.sleep(sourceAbortLost, s.waits.wait(now, s.timing, s.timing.Settle))
@@ -110,7 +115,7 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 	case never(c.Reason) && !s.stands(&c.Record): // it was ended already
 		s.goOn()
 	case c.Reason == store.LeaseSuperseded:
-		s.lose(errkind.Unavailable, "the node's lease belongs to another process")
+		s.doubt(errkind.Unavailable, "the node's lease belongs to another process")
 	default: // the lease has to be renewed, or the record is of a later moment
 		s.sleep(sourceAbortLost, s.waits.wait(now, s.timing, s.timing.Settle))
 	}
@@ -128,9 +133,7 @@ func (s *Source) settle(now clock.Mono) {
 		s.confirm()
 		return
 	case s.crossed:
-		s.end(SourceEnded{Outcome: SourceLost, Elsewhere: true, Failure: &Failure{
-			errkind.Unavailable, "the Store has begun a new epoch, and it is not known whether the target has it",
-		}})
+		s.doubt(errkind.Unavailable, "the Store has begun a new epoch, and it is not known whether the target has it")
 		return
 	case s.try == 0: // the target was never sent the unit
 		s.confirm()

@@ -112,7 +112,7 @@ func (j *PendingJoin) activate() {
 		return
 	}
 	j.cell.ended(func(t *turn) {
-		if t.refused != nil && t.refused != errMoving && t.refused != errStranded { // of a move the task knows the end
+		if t.refused != nil && t.refused != errMoving { // of a move the task knows the end
 			j.end(joinFailed(t.refused))
 		}
 	})

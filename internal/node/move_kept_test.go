@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/faultproxy"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
@@ -289,4 +290,67 @@ func TestWhatWasRelayedGivesTheNodesBudgetBackWithItsActor(t *testing.T) {
 	}
 	n.drop(moving, errGone)
 	until(t, "there is room", func() bool { return fill(other) > 0 })
+}
+
+// The target may have executed what it was given, also if the Actor's row is gone since: who asked
+// is not told that it was not. What has not left ends with the Actor.
+func TestWhatTheTargetWasGivenIsNotCalledUntakenWhenItsActorEnds(t *testing.T) {
+	gone := func(c *objectCell, _ *mover) { c.node.drop(c, errGone) }
+	strands := func(elsewhere bool) func(*objectCell, *mover) {
+		return func(c *objectCell, v *mover) { c.step(func(t *turn) { v.strand(t.claim, errStranded, elsewhere) }) }
+	}
+	for _, c := range []struct {
+		what         string
+		asked, ended moverPhase
+		end          func(*objectCell, *mover)
+		want         *Error
+	}{
+		{"it is saved, and the move goes on", moverSaving, moverRelaying, gone, errHanded},
+		{"it is relayed", moverRelaying, moverRelaying, gone, errHanded},
+		{"it is saved, and the move does not go on", moverSaving, moverHolding, gone, errGone},
+		{"it is held", moverHolding, moverHolding, gone, errGone},
+		{"it is saved, and the target may have it", moverSaving, moverRelaying, strands(true), errHanded},
+		{"it is relayed, and the target may have it", moverRelaying, moverRelaying, strands(true), errHanded},
+		{"it is saved, and is nowhere", moverSaving, moverRelaying, strands(false), errStranded},
+		{"it is relayed, and is nowhere", moverRelaying, moverRelaying, strands(false), errStranded},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			n := storedNode(t, &scripted{})
+			cell := n.ready("ada", &journal{})
+			v := &mover{cell: cell, id: moveID{[16]byte{1}, 1}, to: process{"b", 1}, back: &hold{cell: cell}, phase: c.asked, unsure: true}
+			cell.box.Seal(v)
+			asked := make(chan *Error, 1)
+			go func() { asked <- n.requestHere(t.Context(), cell, false, &Outgoing{Name: "note"}, clock.Never).err }()
+			until(t, "it has it", func() bool {
+				return inTurnOf(t, cell, func() bool { return v.out.Kept()+len(v.saved)+len(v.held) == 1 })
+			})
+			inTurnOf(t, cell, func() bool { v.phase = c.ended; return true })
+			c.end(cell, v)
+			if err := await(t, "its answer", asked); err != c.want {
+				t.Errorf("it ends with %v, want %v", err, c.want)
+			}
+			until(t, "nothing is left", func() bool { return cell.box.Len() == 0 })
+		})
+	}
+}
+
+// The target's word that it has the Actor may come when the Source has ended and the Actor is not
+// listed yet, as that waits for its turn. So the target is asked behind that.
+// req: RL-16
+func TestATargetsWordIsNotLostWhileItsActorIsStranded(t *testing.T) {
+	w := newFollowed(t, func(*Config) {})
+	out, _ := w.goes()
+	busy, goOn := make(chan struct{}), make(chan struct{})
+	out.cell.step(func(*turn) { close(busy); <-goOn })
+	<-busy
+	stranded := make(chan struct{})
+	go func() {
+		defer close(stranded)
+		out.strand(&relay.SourceEnded{Elsewhere: true, Failure: &relay.Failure{Kind: errkind.Unavailable, Text: "a new epoch"}})
+	}()
+	out.progress(w.a.linkOf(out.to), &wire.MoveProgress{Relocation: out.id.relocation, Attempt: out.id.attempt, State: wire.ProgressCommitted})
+	close(goOn)
+	<-stranded
+	until(t, "it is not listed", func() bool { return len(w.a.StuckObjects()) == 0 })
+	w.ask(w.ada)
 }

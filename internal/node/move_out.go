@@ -94,7 +94,6 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 		return JoinOutcome{}, true
 	case relay.SourceRejected, relay.SourceFailed: // it stays
 	}
-	o.stopSending()
 	o.leavePermit()
 	if e.Prepared {
 		if l := n.linkOf(o.to); l != nil { // else its preparation ends by itself
@@ -162,7 +161,6 @@ func (o *moveOut) moved(row *store.Authority) {
 // leave ends the Join for this node, before what is refused here can end it, which would open
 // the Actor.
 func (o *moveOut) leave() {
-	o.stopSending()
 	o.leavePermit()
 	o.join.leave()
 }
@@ -186,7 +184,7 @@ func (o *moveOut) strand(e *relay.SourceEnded) {
 	}
 	o.log("a move is stranded", why.err)
 	n.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(why.String())).
-		Msg("an actor is at no node, as its move did not end in time; it stays so until it is destroyed with its exact ref or the node stops")
+		Msg("an actor is at no node that is known, as its move did not end in time; it stays so until it is destroyed with its exact ref or the node stops")
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
 	_ = o.cell.inStep(func(t *turn) *Error {
@@ -199,6 +197,9 @@ func (o *moveOut) strand(e *relay.SourceEnded) {
 		n.freeUnasked(o.cell)
 	}
 	o.stranded.Store(true)
+	if l := n.linkOf(o.to); l != nil { // what it has said since the Source's end, nobody took
+		o.linked(l)
+	}
 }
 
 // found ends a stranding whose commit is of an epoch that is over, and was not lost: the Actor is
@@ -232,35 +233,35 @@ func (o *moveOut) forget() {
 // received takes how many chunks the target has. The first answer over a link says where the
 // payload begins, or goes on: the target may have had to end another attempt before.
 func (o *moveOut) received(l *linkConn, chunks uint32) {
-	o.mu.Lock()
-	t, begins := o.sent, o.begins
-	if o.sending != l {
-		t = nil
+	if !o.goOn(l, chunks) {
+		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "it acknowledges chunks that were not sent"})
 	}
-	o.begins = o.begins && t == nil
-	o.mu.Unlock()
-	ok := true
+}
+
+// goOn has the payload go on over the link, if that is the one. It is false for more chunks than
+// were sent.
+func (o *moveOut) goOn(l *linkConn, chunks uint32) (ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock() // so that nothing is sent behind stopSending
 	switch {
-	case t == nil:
-	case begins:
+	case o.sending != l:
+		return true
+	case o.begins:
 		failpoint.Hit("R05.after")
 		failpoint.Hit("R06.before")
-		ok = o.node.streams.send(l, t, chunks)
+		o.begins = false
+		return o.node.streams.send(l, o.sent, chunks)
 	default:
-		ok = o.node.streams.acked(l, t, chunks)
-	}
-	if !ok {
-		l.conn.Abort(engine.CloseReason{Code: engine.ProtocolError, Text: "it acknowledges chunks that were not sent"})
+		return o.node.streams.acked(l, o.sent, chunks)
 	}
 }
 
 // stopSending ends the payload's way, if it is under way.
 func (o *moveOut) stopSending() {
 	o.mu.Lock()
-	l, t := o.sending, o.sent
-	o.sending, o.sent = nil, nil
-	o.mu.Unlock()
-	if l != nil {
-		o.node.streams.stop(l, t)
+	defer o.mu.Unlock()
+	if o.sending != nil {
+		o.node.streams.stop(o.sending, o.sent)
+		o.sending, o.sent = nil, nil
 	}
 }

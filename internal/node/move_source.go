@@ -49,7 +49,7 @@ type moveOut struct {
 	events inbox[relay.SourceEvent]
 
 	mu      sync.Mutex
-	sending *linkConn // by which the payload goes; nil: it does not
+	sending *linkConn // by which the payload goes, during a restore; nil: it does not
 	sent    *stream   // the payload, with sending
 	begins  bool      // the target has yet to say where it begins
 }
@@ -369,7 +369,6 @@ func (o *moveOut) relay() {
 			v.relay(t.claim, o.node.linkOf(o.to))
 		}
 	})
-	o.stopSending()
 	o.payload, o.taken = nil, captured{}
 	o.leavePermit()
 	o.leaveRow()
@@ -460,6 +459,7 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 		o.sending, o.sent, o.begins = l, o.payload, true
 		o.mu.Unlock()
 	})
+	o.stopSending() // unless the target has all of it, it may not acknowledge what is under way
 	happened := o.ended(ctx, &r, l)
 	switch {
 	case happened.Is != 0:

@@ -36,10 +36,10 @@ type moveIn struct {
 	// mine is when the Store first said that the Actor is this node's; 0: not yet.
 	mine clock.Mono
 
-	joinedTries, completeTries tries // of OnJoinedActor and OnJoinCompleted
+	joinedTries, completeTries tries  // of OnJoinedActor and OnJoinCompleted
+	failed                     *Error // the try before of the one that is under way; nil: it is the first
 
-	clientGone bool   // the Actor's client is to be told of as gone
-	failed     *Error // of the last try of a callback
+	clientGone bool // the Actor's client is to be told of as gone
 
 	events inbox[relay.TargetEvent]
 
@@ -215,12 +215,9 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 // shows as stuck. Times in which the node may not act do not count: behind them there is
 // another try, be it past the deadline.
 func (i *moveIn) acting(deadline clock.Mono, what string, callback func() *Error) (err *Error) {
-	n := i.node
-	over := i.cell.showing(deadline, func() *stuck { return &stuck{what: what, err: i.failed} })
-	defer func() {
-		over() // before failed changes
-		i.failed = err
-	}()
+	n, why := i.node, &stuck{what: what, err: i.failed}
+	defer i.cell.showing(deadline, func() *stuck { return why })()
+	defer func() { i.failed = err }()
 	for {
 		err = callback()
 		if err == nil || err != errNotOwner && n.mayAct(clock.Now()) {

@@ -9,7 +9,7 @@ import (
 
 // This file is what Joins and moves write to the log, nearly all at level Debug: a line for
 // each step, with the operation by which the lines of both nodes are found. Below that level
-// a step costs one comparison.
+// nothing is written out.
 
 // moveLine is what one line says.
 type moveLine struct {

@@ -180,14 +180,26 @@ func (b *handBack) Consume(*mailbox.Claim[message], *message) {
 	invariant.Check(false, "a hand-back got a message; its Begin gives the mailbox on")
 }
 
-// unread is for the Actor's end at this node, whatever became of the move.
+// unread is for the Actor's end at this node, whatever became of the move. Behind the boundary the
+// target may have executed what is saved, and what was relayed, so that is not refused as what is
+// left here.
 func (v *mover) unread(claim *mailbox.Claim[message]) {
+	n := v.cell.node
 	unread(claim, v.held)
+	for i := range v.saved {
+		if m := v.saved[i].message; v.phase >= moverRelaying && !m.isControl() {
+			v.saved[i].message = controlMessage(func(*turn) { m.refuse(n, errHanded) })
+		}
+	}
 	unread(claim, v.saved)
 	v.held, v.saved = nil, nil
 	v.out.Acked(v.last, func(h handed) { // each has a turn, which gives its share of the budgets back
 		h.record.Free()
-		claim.Unread(&message{sender: h.sender, packet: noPacket, deadline: clock.Never}, h.kept)
+		m := controlMessage(func(*turn) {
+			h.sender.refuse(n, errHanded)
+			h.sender.giveBack()
+		})
+		claim.Unread(&m, h.kept)
 	})
 }
 
@@ -386,21 +398,25 @@ func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
 
 // strand leaves the Actor as it is, which runs no more: it is at no node, or may be elsewhere.
 func (v *mover) strand(claim *mailbox.Claim[message], err *Error, elsewhere bool) {
-	relayed := err // nobody has executed it
+	handedOn := err // nobody has executed it
 	if elsewhere {
-		relayed = errHanded
+		handedOn = errHanded
 	}
-	v.refuseAll(claim, err, relayed)
+	v.refuseAll(claim, err, handedOn)
 	v.cell.fenceTimers()
 	v.cell.bind(binding{})
 }
 
-// refuseAll refuses all that is left here, what was relayed and not acknowledged, and all that
-// comes.
-func (v *mover) refuseAll(claim *mailbox.Claim[message], err, relayed *Error) {
+// refuseAll refuses all that is left here, what the target may have, too, and all that comes.
+func (v *mover) refuseAll(claim *mailbox.Claim[message], err, handedOn *Error) {
 	for i := range v.saved {
-		claim.Release(v.saved[i].kept)
-		v.saved[i].refuse(v.cell.node, err)
+		m := &v.saved[i]
+		claim.Release(m.kept)
+		if m.isControl() {
+			m.refuse(v.cell.node, err)
+		} else {
+			m.refuse(v.cell.node, handedOn)
+		}
 	}
 	for i := range v.held {
 		claim.Release(v.held[i].kept)
@@ -410,7 +426,7 @@ func (v *mover) refuseAll(claim *mailbox.Claim[message], err, relayed *Error) {
 	v.out.Acked(v.last, func(h handed) {
 		claim.Release(h.kept)
 		h.record.Free()
-		h.sender.refuse(v.cell.node, relayed)
+		h.sender.refuse(v.cell.node, handedOn)
 		h.sender.giveBack()
 	})
 	v.cell.become(claim, &refusal{node: v.cell.node, err: err})

@@ -93,7 +93,7 @@ func (v *mover) handBack() {
 func (v *mover) unread() []item {
 	items := slices.Concat(v.saved, v.held)
 	v.saved, v.held = nil, nil
-	v.out.Acked(v.last, func(m handed) { v.a.refuse(item{l: m.l}, errGone) })
+	v.out.Acked(v.last, func(m handed) { v.a.refuse(item{l: m.l}, errHanded) })
 	return items
 }
 

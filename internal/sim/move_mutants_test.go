@@ -40,7 +40,7 @@ var moveMutants = []mutant{
 		"	v.send(v.last, c)\n}", "	v.send(v.last, c)\n	v.out.Acked(v.last, func(m handed) { v.a.done(m.l) })\n}",
 	}, []string{"I3", "I10"}},
 	{"what was relayed and not acknowledged is called untaken", "internal/sim/move_mover.go", []string{
-		"v.a.refuse(item{l: m.l}, errHanded)", "v.a.refuse(item{l: m.l}, errMoved)",
+		"v.a.refuse(item{l: m.l}, errHanded) })\n	v.a.cur", "v.a.refuse(item{l: m.l}, errMoved) })\n	v.a.cur",
 	}, []string{"I6", "I3"}},
 	{"what was held is not relayed if the commit came without the boundary", "internal/sim/move_mover.go", []string{
 		"	if v.phase < moverRelaying { // it was", "	if false { // it was",
