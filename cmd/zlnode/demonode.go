@@ -88,8 +88,6 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 		return fmt.Errorf("demo-node is started by `zlnode demo` and `zlnode bench`, which write its settings to standard input: %w", err)
 	}
 
-	// Ctrl-C on a terminal goes to all processes of the demo; it is for the parent.
-	signal.Ignore(os.Interrupt)
 	terminate := make(chan os.Signal, 1)
 	signal.Notify(terminate, syscall.SIGTERM)
 	ctx, end := context.WithCancelCause(context.Background())

@@ -2,7 +2,10 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -50,4 +53,24 @@ func awaitExit(t *testing.T, fd int) {
 			return
 		}
 	}
+}
+
+// processesOf returns what /proc says of each process of a session.
+func processesOf(t *testing.T, session int) (all []string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d processes: %v", len(files), err)
+	}
+	for _, name := range files {
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ") // state, parent, group, session
+		if f := strings.Fields(rest); len(f) > 3 && f[3] == strconv.Itoa(session) {
+			all = append(all, string(stat))
+		}
+	}
+	return all
 }

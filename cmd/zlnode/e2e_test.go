@@ -85,7 +85,7 @@ type program struct {
 func start(t *testing.T, exe string, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, cmd: exec.CommandContext(within(t), exe, args...)}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p.cmd.Stdout = &p.stdout
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -125,8 +125,8 @@ func (p *program) end() int {
 			p.t.Fatal(err)
 		}
 	}
-	if err := syscall.Kill(-p.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
-		p.t.Errorf("a process of the demo is left: %v", err)
+	if left := processesOf(p.t, p.cmd.Process.Pid); len(left) != 0 {
+		p.t.Errorf("processes of the demo are left: %q", left)
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -296,7 +296,7 @@ func namesADeadStore(t *testing.T, exe string) {
 func endsEarlyWithItsResult(t *testing.T, exe string) {
 	p := start(t, exe, "demo", "--for", "60s", "--bots", "5", "--json", "--verbose")
 	p.awaitLine(`bots 5 of 5 .*request p50 \d`)
-	// As a terminal does: to all processes of the group.
+	// As a terminal does: to all processes of its group.
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

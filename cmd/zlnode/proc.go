@@ -49,7 +49,7 @@ func startNode(exe string, set nodeSettings, verbose io.Writer) (*nodeProc, erro
 		set: set, cmd: exec.Command(exe, "demo-node"), log: &logTail{to: verbose},
 		ready: make(chan struct{}), done: make(chan struct{}),
 	}
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.SysProcAttr = asNode()
 	p.cmd.Stderr = p.log
 	p.cmd.WaitDelay = pipeGrace
 	var err error

@@ -7,10 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithParent asks the kernel to end a node process when the demo dies. It is
-// the second of two ways: the end of its standard input says the same. The kernel
-// watches the thread that started the process; Go keeps its threads.
-func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
+// asNode asks the kernel to end a node process when the demo dies. It is the second of two
+// ways: the end of its standard input says the same. The kernel watches the thread that
+// started the process; Go keeps its threads. Ctrl-C on a terminal goes to the demo's process
+// group and is for the demo alone, so a node has a group of its own from its first moment.
+func asNode() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+}
 
 // sharedClock returns the time since the machine's start, by a clock that all processes
 // share and nobody sets.
