@@ -320,7 +320,9 @@ func TestWhatTheTargetWasGivenIsNotCalledUntakenWhenItsActorEnds(t *testing.T) {
 			v := &mover{cell: cell, id: moveID{[16]byte{1}, 1}, to: process{"b", 1}, back: &hold{cell: cell}, phase: c.asked, unsure: true}
 			cell.box.Seal(v)
 			asked := make(chan *Error, 1)
-			go func() { asked <- n.requestHere(t.Context(), cell, false, &Outgoing{Name: "note"}, clock.Never).err }()
+			go func() {
+				asked <- n.requestHere(t.Context(), cell, false, &Outgoing{Name: "note"}, clock.Now().Add(time.Minute)).err
+			}()
 			until(t, "it has it", func() bool {
 				return inTurnOf(t, cell, func() bool { return v.out.Kept()+len(v.saved)+len(v.held) == 1 })
 			})
