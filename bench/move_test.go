@@ -188,54 +188,77 @@ func percentiles(b *testing.B, ms []float64) {
 }
 
 // BenchmarkBesideMove is a request over the link by which an Actor with 64 MiB of state
-// moves, again and again, and with no move. Requests are sent at their times whether or not
-// those before have been answered: else few would be sent while they take long. chunk-ms is
-// what a chunk of the move takes.
+// moves, again and again, beside nothing, and beside a plain stream of as many bytes over a
+// connection of its own, which shares no more than the processors with it. Requests are sent
+// at their times whether or not those before have been answered: else few would be sent while
+// they take long. chunk-ms is what a chunk of the move, or of the stream, takes.
 func BenchmarkBesideMove(b *testing.B) {
-	const size, every = 64 << 20, 500 * time.Microsecond
-	for _, moving := range []bool{false, true} {
-		b.Run(fmt.Sprintf("moving=%v", moving), func(b *testing.B) {
-			w := startTravel(b, embeddedStore(b), size)
-			to := w.servers[0].Actor(w.residents(b, 1)[0])
-			done := make(chan struct{})
-			var mover, requests sync.WaitGroup
-			var hops []float64
-			if moving {
-				mover.Go(func() {
-					for {
-						select {
-						case <-done:
-							return
-						default:
-							hops = append(hops, w.hop(b).Seconds()*1e3)
-						}
-					}
-				})
+	const size = 64 << 20
+	b.Run("nothing", func(b *testing.B) {
+		w := startTravel(b, embeddedStore(b), size)
+		w.requestBeside(b, nil)
+	})
+	b.Run("stream", func(b *testing.B) {
+		w := startTravel(b, embeddedStore(b), size)
+		near, far := loopback(b)
+		w.requestBeside(b, func() time.Duration {
+			plain := way{
+				func() error { return sendPlain(near, w.state) },
+				func() error { return receivePlain(far, make([]byte, size)) },
 			}
-			var mu sync.Mutex // of times
-			var times []float64
-			tick := time.NewTicker(every)
-			defer tick.Stop()
-			for b.Loop() {
-				<-tick.C
-				requests.Go(func() {
-					began := time.Now()
-					if _, err := to.RequestRaw(b.Context(), "echo", make([]byte, 40)); err != nil {
-						b.Error(err)
-					}
-					took := time.Since(began).Seconds() * 1e3
-					mu.Lock()
-					times = append(times, took)
-					mu.Unlock()
-				})
-			}
-			requests.Wait()
-			close(done)
-			mover.Wait()
-			percentiles(b, times)
-			if moving {
-				b.ReportMetric(median(hops)/(size/chunker.ChunkBytes), "chunk-ms")
+			took, _ := plain.measure(b)
+			return time.Duration(took * float64(time.Second))
+		})
+	})
+	b.Run("moves", func(b *testing.B) {
+		w := startTravel(b, embeddedStore(b), size)
+		w.requestBeside(b, func() time.Duration { return w.hop(b) })
+	})
+}
+
+// requestBeside measures requests while transfer, which may be nil, brings the state to the
+// other side, again and again.
+func (w *travelWorld) requestBeside(b *testing.B, transfer func() time.Duration) {
+	b.Helper()
+	const every = 500 * time.Microsecond
+	to := w.servers[0].Actor(w.residents(b, 1)[0])
+	done := make(chan struct{})
+	var transfers, requests sync.WaitGroup
+	var took []float64
+	if transfer != nil {
+		transfers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					took = append(took, transfer().Seconds()*1e3)
+				}
 			}
 		})
+	}
+	var mu sync.Mutex // of times
+	var times []float64
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for b.Loop() {
+		<-tick.C
+		requests.Go(func() {
+			began := time.Now()
+			if _, err := to.RequestRaw(b.Context(), "echo", make([]byte, 40)); err != nil {
+				b.Error(err)
+			}
+			ms := time.Since(began).Seconds() * 1e3
+			mu.Lock()
+			times = append(times, ms)
+			mu.Unlock()
+		})
+	}
+	requests.Wait()
+	close(done)
+	transfers.Wait()
+	percentiles(b, times)
+	if transfer != nil {
+		b.ReportMetric(median(took)/float64(len(w.state)/chunker.ChunkBytes), "chunk-ms")
 	}
 }
