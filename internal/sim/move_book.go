@@ -101,6 +101,7 @@ type moveRecord struct {
 	committed bool // the Store has applied it
 	aborted   bool // or its end
 	nowhere   bool // its source says that no commit applies any more
+	dropped   bool // its target has, also one whose commit the Store has lost
 	joined    int
 	left      int
 	asked     int

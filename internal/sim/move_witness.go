@@ -52,9 +52,13 @@ func (b *book) boundary(o *leaving) {
 	b.w.Cover.Mark("relay-ready accepted")
 }
 
+// merged is of no account at a process that may not act any more: nothing runs there.
 func (b *book) merged(i *arriving) {
 	if s := b.w.script; s != nil && s.known == 0 {
 		s.known = s.steps
+	}
+	if !i.h.mayAct() {
+		return
 	}
 	m := b.moves[i.id]
 	if f := m.life; !m.committed || f.owner != i.h.self() || f.as != i.a.ref.owner {
@@ -118,7 +122,8 @@ func (b *book) sourceEnds(o *leaving, e *relay.SourceEnded) {
 	if back && m.committed && m.life.owner == m.to && !m.life.gone {
 		b.w.fail("I1", "%s gives %s back, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
 	}
-	if m.nowhere = e.Outcome == relay.SourceLost && !e.Elsewhere; m.nowhere && m.committed && m.life.owner == m.to && !m.life.gone {
+	m.nowhere = e.Outcome == relay.SourceLost && !e.Elsewhere
+	if m.nowhere && m.committed && !m.dropped && m.life.owner == m.to && !m.life.gone {
 		b.w.fail("I6", "%s says that %s is nowhere, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
 	}
 	if e.Outcome == relay.SourceMoved && !m.boundary {
@@ -134,6 +139,7 @@ func (b *book) targetEnds(i *arriving, how relay.TargetOutcome) {
 		}
 	}
 	if how == relay.TargetDropped {
+		m.dropped = true
 		m.asked = 0 // one that comes late begins anew (RL-23)
 	}
 }
