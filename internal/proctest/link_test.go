@@ -76,6 +76,7 @@ func TestALinkIsLostAtARecord(t *testing.T) {
 				roads.Forget()
 				roads.Open(at.from, at.to)
 				roads.GoOn(at.from, at.to)
+				wait(ctx, 3*time.Second) // until the link is back, for which sends wait at their Actors' old owners
 				if lost := check(t, ctx, c, witness.Rules{Lossy: true}); len(lost) > 0 {
 					t.Errorf("lost %v", lost)
 				}
