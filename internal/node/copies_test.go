@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -52,22 +51,11 @@ func newPair(t *testing.T, state []byte) *pair {
 			return c.Registration().Defer(Join{Spot: string(spot), Timeout: 20 * time.Second})
 		})
 		app.AddSpot(store.UserSpot, "room", true, func(*ObjectContext) (any, error) { return nil, nil })
-		n, err := Start(t.Context(), Config{
+		return serve(t, Config{
 			RID: rid, Role: store.RoleServer, StoreURL: e.URL(), MeshKey: []byte("a key of tests, long enough"), Listen: "127.0.0.1:0",
 			RecoveryHold: -1, SessionRelocationSealTimeout: time.Minute, Weight: 100, MaxActors: 100, MaxSpots: 100,
 			Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
 		}, app)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			if err := n.Shutdown(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		return n
 	}
 	p.a, p.b = start("a"), start("b")
 	for _, n := range []*Node{p.a, p.b} {

@@ -32,8 +32,8 @@ type incoming struct {
 	rest    []heldMessage
 	in      relay.In
 	cut     bool
-	known   bool // the commit is: what had come by then is acknowledged
-	upTo    relay.Seq
+	known   bool      // the commit is
+	upTo    relay.Seq // what had come by then, which is acknowledged; with known
 }
 
 // Begin implements mailbox.Consumer.

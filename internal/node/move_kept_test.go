@@ -75,18 +75,7 @@ func newFollowed(t *testing.T, tune func(*Config)) *followed {
 			t.Fatal(err)
 		}
 		tune(&c)
-		n, err := Start(ctx, c, app)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			if err := n.Shutdown(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		return n
+		return serve(t, c, app)
 	}
 	w.a, w.b = start("a"), start("b")
 	for _, n := range []*Node{w.a, w.b} {

@@ -127,3 +127,20 @@ func until(t *testing.T, what string, done func() bool) {
 func applied(v store.Version) (store.Change, error) {
 	return store.Change{Reason: store.Applied, Found: true, Record: store.Authority{Version: v}}, nil
 }
+
+// serve starts a node, which the test's end stops in order.
+func serve(t *testing.T, c Config, app *App) *Node {
+	t.Helper()
+	n, err := Start(t.Context(), c, app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := n.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}

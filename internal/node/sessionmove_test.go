@@ -54,22 +54,11 @@ func newCluster(t *testing.T) *cluster {
 				return Reply{1, []byte("1")}, c.Session().Bind(c, ref)
 			}},
 		}
-		n, err := Start(ctx, Config{
+		c.nodes[i] = serve(t, Config{
 			RID: rid, Role: store.RoleServer, StoreURL: e.URL(), MeshKey: []byte("a key of tests, long enough"), Listen: "127.0.0.1:0",
 			RecoveryHold: -1, Sessions: []SessionListener{{Addr: "127.0.0.1:0", Type: "player"}}, SessionRelocationSealTimeout: time.Minute,
 			Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
 		}, app)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.nodes[i] = n
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			if err := n.Shutdown(ctx); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 	for _, n := range c.nodes {
 		if err := n.WaitPeers(ctx, 2); err != nil {
