@@ -232,7 +232,7 @@ func refusesARunWithoutHops(t *testing.T, exe string) {
 }
 
 func hopsSurviveAnObjectNode(t *testing.T, exe string) {
-	p := endWhilePlaying(t, exe, "objects-1", "3s", syscall.SIGKILL, "--join", "--hop", "200ms")
+	p := endWhen(t, exe, `to another node [1-9]`, "objects-1", "3s", syscall.SIGKILL, "--join", "--hop", "200ms")
 	if v := p.verdict(); v.Unavailable == 0 || v.Joins == nil || v.Joins.CrossNode == 0 {
 		t.Errorf("%+v, %+v", v, v.Joins)
 	}
@@ -242,12 +242,18 @@ func hopsSurviveAnObjectNode(t *testing.T, exe string) {
 // flow.
 func endWhilePlaying(t *testing.T, exe, node, duration string, sig syscall.Signal, more ...string) *program {
 	t.Helper()
+	return endWhen(t, exe, `request p50 \d`, node, duration, sig, more...)
+}
+
+// endWhen is endWhilePlaying for the time when the line of the run says that.
+func endWhen(t *testing.T, exe, says, node, duration string, sig syscall.Signal, more ...string) *program {
+	t.Helper()
 	p := start(t, exe, append([]string{"demo", "--for", duration, "--bots", "20", "--json", "--verbose"}, more...)...)
 	pid, err := strconv.Atoi(p.awaitLine(`^node ` + node + ` .* pid (\d+) .*up$`)[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.awaitLine(`bots 20 of 20 .*request p50 \d`)
+	p.awaitLine(`bots 20 of 20 .*` + says)
 	if err := syscall.Kill(pid, sig); err != nil {
 		t.Fatal(err)
 	}

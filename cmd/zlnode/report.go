@@ -114,7 +114,7 @@ func (p *path) row(name string) string {
 func (s *snapshot) line() string {
 	hops := ""
 	if s.Hopping {
-		hops = "  hops/s " + grouped(uint64(s.HopsASecond))
+		hops = fmt.Sprintf("  hops/s %s  to another node %s", grouped(uint64(s.HopsASecond)), grouped(s.Hops))
 	}
 	return fmt.Sprintf("%5.1fs of %s  bots %d of %d  messages/s %s%s  request p50 %s p99 %s  push p50 %s p99 %s  errors %d  unavailable %d",
 		s.Played.Seconds(), s.For, s.Online, s.Bots, grouped(uint64(s.PerSecond)), hops,

@@ -74,7 +74,7 @@ func TestARunWithHopsShowsHowManyThereAre(t *testing.T) {
 	s := exampleSnapshot()
 	s.Hopping, s.Hops, s.HopsASecond = true, 1234, 187.4
 	golden(t, s.line(), `
-  4.2s of 10s  bots 27 of 50  messages/s 3,012  hops/s 187  request p50 310µs p99 1.9ms  push p50 340µs p99 2.1ms  errors 1  unavailable 23`)
+  4.2s of 10s  bots 27 of 50  messages/s 3,012  hops/s 187  to another node 1,234  request p50 310µs p99 1.9ms  push p50 340µs p99 2.1ms  errors 1  unavailable 23`)
 	golden(t, strings.Join(s.table()[3:7], "\n"), `
   bots online   27 of 50     errors        1
   messages/s    3,012        unavailable   23
