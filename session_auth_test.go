@@ -37,7 +37,7 @@ func authStage(t *testing.T, change func(*zlnode.Config)) *stage {
 				}
 				return "welcome", c.Bind(r.Ref)
 			}
-			return "", failing(how)
+			return "", failure(how)
 		})
 	}, change, nil)
 }

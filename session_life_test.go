@@ -3,7 +3,6 @@ package zlnode_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -45,8 +44,8 @@ func guestStage(t *testing.T, define func(s *stage, g *guests), change func(*zln
 		s.journal.add("mark %d", n)
 		return nil
 	})
-	zlnode.OnPacketRequest(g, "fail", func(_ *zlnode.SessionCall, _ *visitor, how string) (int, error) { return 0, failing(how) })
-	zlnode.OnPacket(g, "fail", func(_ *zlnode.SessionCall, _ *visitor, how string) error { return failing(how) })
+	zlnode.OnPacketRequest(g, "fail", func(_ *zlnode.SessionCall, _ *visitor, how string) (int, error) { return 0, failure(how) })
+	zlnode.OnPacket(g, "fail", func(_ *zlnode.SessionCall, _ *visitor, how string) error { return failure(how) })
 	zlnode.OnPacketRequest(g, "kick", func(c *zlnode.SessionCall, _ *visitor, text string) (int, error) {
 		c.Session().Close(text)
 		return 0, nil
@@ -65,14 +64,6 @@ func guestStage(t *testing.T, define func(s *stage, g *guests), change func(*zln
 	s.gateway = s.tuned(c, app, tune)
 	s.owner = s.gateway
 	return s
-}
-
-// failing is failure with one more way.
-func failing(how string) error {
-	if how == "exit" {
-		runtime.Goexit()
-	}
-	return failure(how)
 }
 
 // bindOnConnect has each Session bound to a new avatar before it takes packets.
@@ -151,7 +142,7 @@ func TestOnConnectRefusesASession(t *testing.T) {
 					if r.how == "unavailable" {
 						return zlnode.Unavailable
 					}
-					return failing(r.how)
+					return failure(r.how)
 				})
 			}, nil, nil)
 			c := s.stream(t)

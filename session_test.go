@@ -3,6 +3,7 @@ package zlnode_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -268,6 +269,8 @@ func failure(how string) error {
 		panic("secret in a panic")
 	case "plain":
 		return errors.New("secret in an error")
+	case "exit":
+		runtime.Goexit()
 	}
 	return zlnode.Errorf(zlnode.Rejected, "you may not")
 }
