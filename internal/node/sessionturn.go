@@ -145,7 +145,7 @@ func (s *sessionConn) failed(c *SessionCall, err *Error) {
 	case err.tellsOfDefect():
 		n.counters.failedRequests.Add(1)
 	}
-	if t.OnError != nil && s.start() == nil {
+	if t.OnError != nil && s.started {
 		_ = guard(n, "session type", t.Name, func() error {
 			t.OnError(c, s.instance, err)
 			return nil
@@ -183,6 +183,11 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 	t := s.port.typ
 	send, request := t.Sends[string(p.Name)], t.Requests[string(p.Name)]
 	if p.Kind == session.KindRequest && request == nil || p.Kind == session.KindSend && send == nil {
+		if t.OnError != nil { // which has the value
+			if err = s.start(); err != nil {
+				return r, err
+			}
+		}
 		return r, fail(errkind.NotFound, "", t.Name, "no handler for packet %q", p.Name).ofDefect()
 	}
 	if err = s.start(); err != nil {
