@@ -126,9 +126,11 @@ func (s *SessionContext) PushRaw(packet string, payload []byte) error {
 // Close ends the Session; what is queued for the client is sent before. The
 // client is told that the server ended it, with text for its log, at most 512
 // bytes.
-func (s *SessionContext) Close(text string) { s.inner.Close(session.ServerDrain, text) }
+func (s *SessionContext) Close(text string) { s.inner.Close(text) }
 
-// SessionCall is one packet in its Session's turn, with the rules of ActorCall.
+// SessionCall is one packet, or one callback of the type, in its Session's turn, with the
+// rules of ActorCall. It is the turn's context, which ends with it, and for a request and a
+// callback after RequestTimeout (Authenticate: when the client's time to authenticate is over).
 type SessionCall struct {
 	context.Context
 	inner *node.SessionCall
@@ -149,7 +151,7 @@ func (c *SessionCall) Session() *SessionContext { return sessionContext(c.inner.
 // Node returns the node that the client is connected to.
 func (c *SessionCall) Node() *Node { return c.Session().Node() }
 
-// Packet returns the packet's name.
+// Packet returns the packet's name; in OnConnect and OnDisconnect it is empty.
 func (c *SessionCall) Packet() string { return string(c.inner.Name()) }
 
 // Codec returns how the payload is encoded.

@@ -192,6 +192,13 @@ type SessionListener struct {
 	// MaxConns bounds the port's connections, MaxPerIP those of one address; more
 	// are closed when they arrive. Default 65,536 and no bound.
 	MaxConns, MaxPerIP int
+
+	// AuthTimeout is what a client has from when it connects until it has authenticated, if
+	// its session type has Authenticate; without it nothing. Default 5 s.
+	AuthTimeout time.Duration
+	// MaxUnauthenticated bounds the port's connections that have not authenticated yet; more
+	// are closed when they arrive. Default 4,096; negative: no bound.
+	MaxUnauthenticated int
 }
 
 func (c Config) internal() node.Config {

@@ -180,7 +180,7 @@ func TestADisconnectEndsBindingAndSession(t *testing.T) {
 		receive(t, s.closed)
 		s.await("no session", func() bool { return s.gateway.Stats().Sessions == 0 })
 		if n := len(s.closed); n != 0 {
-			t.Errorf("OnSessionClose ran %d times too often", n)
+			t.Errorf("OnDisconnect ran %d times too often", n)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package zlnode_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ type stage struct {
 	gateway, owner *zlnode.Node
 	gate           *gate
 	journal        *journal
-	closed         chan string // what OnSessionClose was told, each time it ran
+	closed         chan zlnode.Disconnect // what OnDisconnect was told, each time it ran
 }
 
 // onEachStage runs f where the Actors live on the gateway and where they do not.
@@ -67,7 +68,7 @@ func (s *stage) newGateway(rid string, servers int) *zlnode.Node {
 }
 
 func newStage(w *world) *stage {
-	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan string, 1000)}
+	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan zlnode.Disconnect, 1000)}
 }
 
 // create makes an Actor of the stage's type at the owner.
@@ -184,7 +185,7 @@ func (s *stage) app() *zlnode.App {
 		return n, c.Session().PushRaw("flood", make([]byte, n))
 	})
 	zlnode.OnPacketRequest(v, "fail in session", func(_ *zlnode.SessionCall, _ *visitor, how string) (int, error) { return 0, failure(how) })
-	zlnode.OnSessionClose(v, func(_ *zlnode.SessionContext, _ *visitor, reason string) { s.closed <- reason })
+	zlnode.OnDisconnect(v, func(_ *zlnode.SessionCall, _ *visitor, why zlnode.Disconnect) { s.closed <- why })
 	return app
 }
 
@@ -268,6 +269,8 @@ func failure(how string) error {
 		panic("secret in a panic")
 	case "plain":
 		return errors.New("secret in an error")
+	case "exit":
+		runtime.Goexit()
 	}
 	return zlnode.Errorf(zlnode.Rejected, "you may not")
 }

@@ -114,6 +114,9 @@ type SessionListener struct {
 	IdleTimeout time.Duration
 	MaxConns    int
 	MaxPerIP    int
+
+	AuthTimeout        time.Duration // of types with Authenticate; 0: 5 s
+	MaxUnauthenticated int
 }
 
 const (
@@ -189,6 +192,7 @@ func (c Config) withDefaults() Config {
 		case l.IdleTimeout < 0:
 			l.IdleTimeout = 0
 		}
+		set(&l.AuthTimeout, authTimeout)
 	}
 	return c
 }
@@ -280,6 +284,9 @@ func (c *Config) check(app *App) error {
 		}
 		if _, _, err := net.SplitHostPort(l.Addr); err != nil {
 			return bad(invalid, "session address %q: %v", l.Addr, err)
+		}
+		if l.AuthTimeout < 0 {
+			return bad(invalid, "listener %s: AuthTimeout must not be negative", l.Addr)
 		}
 	}
 	return nil

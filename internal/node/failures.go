@@ -30,6 +30,9 @@ var (
 	errSessionClosed  = &Error{Kind: errkind.Unavailable, Text: "the session is closed"}
 	errSessionSlow    = &Error{Kind: errkind.Unavailable, Text: "the client takes its messages too slowly; its session is closed"}
 	errSessionBusy    = &Error{Kind: errkind.CapacityExceeded, Text: "the session has too many packets waiting"}
+	errNotAuthentic   = &Error{Kind: errkind.Rejected, Text: "the client has not authenticated"}
+	errAuthLate       = &Error{Kind: errkind.DeadlineExceeded, Text: "the authentication took too long"}
+	errAuthTwice      = &Error{Kind: errkind.InvalidOperation, Text: "the client has authenticated before"}
 	errStopping       = &Error{Kind: errkind.ShuttingDown, Text: "the node is shutting down"}
 	errLinkLost       = &Error{Kind: errkind.Unavailable, Text: "the link to the actor's node was lost; the request may have run"}
 	errNoYield        = &Error{Kind: errkind.InvalidOperation, Text: "only handlers of a SpotWide User Spot, of its members and of an Instance Spot can yield; wait with the call itself"}

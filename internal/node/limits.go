@@ -85,6 +85,12 @@ const (
 	// waiting for its session's handler.
 	sessionQueueMessages = 256
 	sessionQueueBytes    = 256 << 10
+	// authTimeout is what a client has to authenticate, from when it connects, if nothing is
+	// configured. authSlack is how much longer its connection is kept, so that it can be told.
+	authTimeout = 5 * time.Second
+	authSlack   = time.Second
+	// authFrameMax bounds a client's frames before it has authenticated.
+	authFrameMax = 4 << 10
 	// sealedPackets bounds the packets of one client that wait while an Actor moves, to
 	// which sessionQueueBytes applies too; keptShows what the Actor sends it meanwhile from
 	// its new node, beside the size of the client's out queue.

@@ -242,16 +242,20 @@ func (n *Node) openSessions() error {
 	for _, l := range n.cfg.Sessions {
 		port := &sessionPort{
 			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax,
-			times: session.LivenessTimes{Idle: l.IdleTimeout},
+			authTime: l.AuthTimeout, times: session.LivenessTimes{Idle: l.IdleTimeout},
+		}
+		hello := time.Duration(-1) // who need not authenticate is admitted at once
+		if port.typ.Auth != nil {
+			hello = l.AuthTimeout + authSlack
 		}
 		port.moves = session.RouteLimits{
 			Packets: sealedPackets, Bytes: int(port.queueBytes()), Shows: keptShows, ShowBytes: engine.DefaultOutMax, Seal: n.cfg.SessionRelocationSealTimeout,
 		}
 		opened, err := n.engine.Listen(engine.Listen{
-			Addr: l.Addr, MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP,
+			Addr: l.Addr, MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP, MaxUnadmitted: l.MaxUnauthenticated,
 			Protocol: &engine.Protocol{
-				Name: "session", Handler: port, HelloTimeout: -1,
-				FrameSize: func(b []byte, _ bool) (int, error) { return sessionFrameSize(b, l.FrameMax) },
+				Name: "session", Handler: port, HelloTimeout: hello,
+				FrameSize: func(b []byte, admitted bool) (int, error) { return sessionFrameSize(b, port.frameMaxOf(admitted)) },
 			},
 		})
 		if err != nil {

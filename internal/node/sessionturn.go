@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rs/zerolog"
+
+	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/mailbox"
@@ -52,11 +55,11 @@ func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) er
 }
 
 // Close ends the Session: what is queued for the client is sent before.
-func (s *SessionContext) Close(reason session.CloseReason, diag string) {
-	closeSession(s.conn.conn, reason, diag)
+func (s *SessionContext) Close(text string) {
+	closeSessionAs(s.conn.conn, session.ServerDrain, engine.Requested, text)
 }
 
-// SessionCall is one packet in its Session's turn, with the rules of Call.
+// SessionCall is one packet, or one callback, in its Session's turn, with the rules of Call.
 type SessionCall struct {
 	turnContext
 	conn   *sessionConn
@@ -80,64 +83,110 @@ func (c *SessionCall) Codec() uint8 { return uint8(c.packet.Codec) }
 // Begin implements mailbox.Consumer.
 func (s *sessionConn) Begin(*mailbox.Claim[packet]) {}
 
-// Consume implements mailbox.Consumer: one packet is one turn.
+// Consume implements mailbox.Consumer: one packet, or one callback, is one turn.
 func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 	p := *queued
 	*queued = packet{}
-	if p.closed != "" {
-		s.ended(p.closed)
-		return
-	}
 	defer p.owner.Free()
 	c := &SessionCall{conn: s, packet: &p}
 	c.node, c.gate, c.deadline = s.node, claim, clock.Never
-	if p.Kind == session.KindRequest {
+	if p.Kind == session.KindRequest || p.run != nil {
 		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
 	}
 	defer c.end()
+	switch {
+	case p.run != nil:
+		p.run(c)
+		return
+	case s.refused:
+		s.refuse(&p.Packet, errSessionClosed)
+		return
+	}
 	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {
 		s.relayWaiting(c, &p.Packet, typ, p.owner)
 		return
 	}
+	ended := false
+	defer func() {
+		if !ended { // the handler ended its goroutine
+			s.ran(c, &p, Reply{}, errTurnEnded)
+		}
+	}()
 	r, err := s.handle(c, &p)
+	ended = true
+	s.ran(c, &p, r, err)
+}
+
+// ran ends a packet whose handler has run, or that has none.
+func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
+	asks := p.Kind == session.KindRequest
 	switch {
-	case p.Kind != session.KindRequest:
-		if err != nil {
-			s.node.counters.failedSends.Add(1)
-			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
-				Msg("a session's send handler failed")
-		}
-	case err != nil:
-		if err.tellsOfDefect() {
-			s.node.counters.failedRequests.Add(1)
-			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
-				Msg("a session's request failed by its handler, or by who asked")
-		}
-		s.refuse(&p.Packet, err)
-	default:
+	case err == nil && !asks:
+	case err == nil:
 		resp := session.ResponseTo(&p.Packet)
 		resp.Codec, resp.Payload = session.Codec(r.Codec), r.Payload
 		s.answer(&resp)
+	default:
+		if asks {
+			s.refuse(&p.Packet, err)
+		}
+		s.failed(c, err)
 	}
 }
 
-// handle runs the packet's handler. The Session's own value is made before the
-// first.
+// failed counts a packet that was not handled as it should, and tells the application's
+// OnError, or else the log: of what clients do wrong at level Debug, as there is no end of it.
+func (s *sessionConn) failed(c *SessionCall, err *Error) {
+	n, t := s.node, s.port.typ
+	asks := c.packet.Kind == session.KindRequest
+	switch {
+	case !asks:
+		n.counters.failedSends.Add(1)
+	case err.tellsOfDefect():
+		n.counters.failedRequests.Add(1)
+	}
+	if t.OnError != nil && s.start() == nil {
+		_ = guard(n, "session type", t.Name, func() error {
+			t.OnError(c, s.instance, err)
+			return nil
+		}) // a panic was counted and logged; nobody waits for the result
+		return
+	}
+	if asks && !err.tellsOfDefect() {
+		return
+	}
+	level, what := zerolog.WarnLevel, "a session's send handler failed"
+	if asks {
+		what = "a session's request failed by its handler, or by who asked"
+	}
+	if err.isSenders() {
+		level = zerolog.DebugLevel
+	}
+	n.log.WithLevel(level).Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).Msg(what)
+}
+
+// start makes the Session's own value, before anything of its type runs.
+func (s *sessionConn) start() *Error {
+	if s.started {
+		return nil
+	}
+	err := guard(s.node, "session type", s.port.typ.Name, func() (e error) {
+		s.instance, e = s.port.typ.Factory(&s.context)
+		return e
+	})
+	s.started = err == nil
+	return err
+}
+
+// handle runs the packet's handler.
 func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 	t := s.port.typ
 	send, request := t.Sends[string(p.Name)], t.Requests[string(p.Name)]
 	if p.Kind == session.KindRequest && request == nil || p.Kind == session.KindSend && send == nil {
 		return r, fail(errkind.NotFound, "", t.Name, "no handler for packet %q", p.Name).ofDefect()
 	}
-	if !s.started {
-		err = guard(s.node, "session type", t.Name, func() (e error) {
-			s.instance, e = t.Factory(&s.context)
-			return e
-		})
-		if err != nil {
-			return r, err
-		}
-		s.started = true
+	if err = s.start(); err != nil {
+		return r, err
 	}
 	err = guard(s.node, "session type", t.Name, func() (e error) {
 		if p.Kind == session.KindRequest {
@@ -150,11 +199,11 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 }
 
 // ended runs the application's part of the Session's end.
-func (s *sessionConn) ended(reason string) {
+func (s *sessionConn) ended(c *SessionCall, why Disconnect) {
 	defer s.node.ending.Add(-1)
-	if s.started && s.port.typ.OnClose != nil {
-		_ = guard(s.node, "session type", s.port.typ.Name, func() error {
-			s.port.typ.OnClose(&s.context, s.instance, reason)
+	if t := s.port.typ; s.started && t.OnDisconnect != nil {
+		_ = guard(s.node, "session type", t.Name, func() error {
+			t.OnDisconnect(c, s.instance, why)
 			return nil
 		}) // a panic was counted and logged; nobody waits for the result
 	}
