@@ -49,7 +49,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := opts.Dialer(ctx, opts.Addr)
+	conn, err := opts.open(ctx, &opts.addrs[0])
 	if err != nil {
 		return nil, &Error{Kind: Unavailable, Op: "dial", Name: opts.Addr, Err: err}
 	}
@@ -89,7 +89,7 @@ func (c *Client) run(l *link) {
 func (c *Client) redial(pause *backoff) net.Conn {
 	for pause.wait(c.ctx) {
 		ctx, cancel := context.WithTimeout(c.ctx, c.opts.DialTimeout)
-		conn, err := c.opts.Dialer(ctx, c.opts.Addr)
+		conn, err := c.opts.open(ctx, &c.opts.addrs[0])
 		cancel()
 		if err == nil {
 			return conn

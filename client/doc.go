@@ -11,6 +11,9 @@
 //	defer c.Close()
 //	reply, err := c.Request(ctx, "echo", []byte("hello"))
 //
+// Options.Addr chooses the transport: host:port or tcp:// is TCP, tls:// is TLS, ws:// and
+// wss:// are WebSocket, one binary message for each frame.
+//
 // # Goroutines
 //
 // A Client has two goroutines per connection: a reader, which runs every

@@ -62,6 +62,9 @@ func newLink(c *Client, conn net.Conn, lastSeq uint64) *link {
 	l.out.init(conn, c.opts.OutQueueBytes, c.opts.SilenceTimeout)
 	l.requests.init(c.opts.MaxPending, lastSeq)
 	l.alarm.init(conn)
+	if c, ok := conn.(*wsConn); ok {
+		c.wake = l.out.owe
+	}
 	go l.write()
 	return l
 }
@@ -113,6 +116,9 @@ func (l *link) serve() error {
 	}
 	err := disconnected(cause)
 	l.out.close(err)
+	if c, ok := l.conn.(*wsConn); ok {
+		c.endWith(cause)
+	}
 	_ = l.conn.Close()
 	<-l.writer
 	l.endAll(err)

@@ -2,7 +2,7 @@ package client
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"time"
@@ -27,11 +27,17 @@ const (
 // Options configures a Client. The zero value of every field but Addr is its
 // documented default.
 type Options struct {
-	// Addr is the server's address, host:port. Required.
+	// Addr is the server's address: host:port, which is TCP, or an URL:
+	// tcp://host:port, tls://host:port, ws://host:port/path, wss://host:port/path.
+	// Without a port ws is 80 and wss 443. Required.
 	Addr string
-	// Dialer opens a connection to addr within ctx; nil means plain TCP. The
-	// connection must honour read and write deadlines. TLS belongs here; the
-	// handshake must be complete, as tls.Dialer sees to it.
+	// TLS is for addresses with tls or wss. nil means that the host of the address
+	// must have a certificate of an authority that this machine trusts; so does a
+	// ServerName that is empty. The client copies what it changes.
+	TLS *tls.Config
+	// Dialer opens a connection to addr, the host:port of an address, within ctx;
+	// nil means plain TCP. TLS and WebSocket go over the connection, which must
+	// honour read and write deadlines.
 	Dialer func(ctx context.Context, addr string) (net.Conn, error)
 
 	// OnPush receives what the server sends on its own, in the order of arrival.
@@ -78,13 +84,15 @@ type Options struct {
 	// OutQueueBytes caps what waits to be written, in bytes; a frame larger than
 	// that cannot be sent. Default 1 MiB.
 	OutQueueBytes int
+
+	addrs []address
 }
 
 // withDefaults returns o with every unset field at its default, or an error that
 // names the field that cannot work.
 func (o Options) withDefaults() (Options, error) {
-	if o.Addr == "" {
-		return o, errors.New("client: Options.Addr is empty; give the server's host:port")
+	if err := o.parseAddresses(); err != nil {
+		return o, err
 	}
 	if o.Dialer == nil {
 		var d net.Dialer
@@ -109,6 +117,18 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MaxPending, DefaultMaxPending)
 	setDefault(&o.OutQueueBytes, DefaultOutQueueBytes)
 	return o, o.validate()
+}
+
+func (o *Options) parseAddresses() error {
+	a, err := parseAddress(o.Addr)
+	if err != nil {
+		return fmt.Errorf("client: Options.Addr: %w", err)
+	}
+	o.addrs = []address{a}
+	if o.TLS != nil && !a.secure {
+		return fmt.Errorf("client: Options.TLS is set and %q does not use it; begin the address with tls:// or wss://", a.text)
+	}
+	return nil
 }
 
 func (o *Options) validate() error {
