@@ -329,6 +329,7 @@ func TestDialSaysWhatDoesNotWork(t *testing.T) {
 		"BackoffMin":        {Addr: "a", BackoffMin: 2, BackoffMax: 1},
 		"BackoffMax":        {Addr: "a", BackoffMax: -1},
 		"MaxFrame":          {Addr: "a", MaxFrame: -1},
+		"CompressMin":       {Addr: "a", CompressMin: -1},
 		"MaxPending":        {Addr: "a", MaxPending: -1},
 		"OutQueueBytes":     {Addr: "a", OutQueueBytes: -1},
 		"HeartbeatInterval": {Addr: "a", HeartbeatInterval: time.Second, SilenceTimeout: time.Second},

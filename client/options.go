@@ -78,6 +78,10 @@ type Options struct {
 	// MaxFrame caps header plus payload of a received frame, and a payload after
 	// decompression, in bytes. A larger one ends the connection. Default 1 MiB.
 	MaxFrame int
+	// CompressMin is the size, in bytes, from which on payloads of calls are compressed
+	// (LZ4), if that saves an eighth at least. Default 0: never. What a server
+	// compressed is taken in any case.
+	CompressMin int
 	// MaxPending caps requests under way; one more ends CapacityExceeded at
 	// once. Default 1024.
 	MaxPending int
@@ -142,6 +146,7 @@ func (o *Options) validate() error {
 		{"BackoffMin", int64(o.BackoffMin)},
 		{"BackoffMax", int64(o.BackoffMax)},
 		{"MaxFrame", int64(o.MaxFrame)},
+		{"CompressMin", int64(o.CompressMin)},
 		{"MaxPending", int64(o.MaxPending)},
 		{"OutQueueBytes", int64(o.OutQueueBytes)},
 	} {

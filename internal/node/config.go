@@ -114,6 +114,7 @@ type SessionListener struct {
 	IdleTimeout time.Duration
 	MaxConns    int
 	MaxPerIP    int
+	CompressMin int // bytes of a payload to a client; 0: never
 }
 
 const (
@@ -280,6 +281,9 @@ func (c *Config) check(app *App) error {
 		}
 		if _, _, err := net.SplitHostPort(l.Addr); err != nil {
 			return bad(invalid, "session address %q: %v", l.Addr, err)
+		}
+		if l.CompressMin < 0 {
+			return bad(invalid, "CompressMin of listener %s must not be negative", l.Addr)
 		}
 	}
 	return nil
