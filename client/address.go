@@ -57,6 +57,15 @@ func parseAddress(text string) (address, error) {
 	return a, nil
 }
 
+// addressList names all addresses.
+func (o *Options) addressList() string {
+	var texts []string
+	for _, a := range o.addrs {
+		texts = append(texts, a.text)
+	}
+	return strings.Join(texts, ", ")
+}
+
 // open connects to a, with all handshakes, within ctx.
 func (o *Options) open(ctx context.Context, a *address) (net.Conn, error) {
 	conn, err := o.Dialer(ctx, a.dial)

@@ -329,6 +329,8 @@ func TestDialSaysWhatDoesNotWork(t *testing.T) {
 		"BackoffMin":        {Addr: "a", BackoffMin: 2, BackoffMax: 1},
 		"BackoffMax":        {Addr: "a", BackoffMax: -1},
 		"MaxFrame":          {Addr: "a", MaxFrame: -1},
+		"Addrs[1]":          {Addrs: []string{"a", "http://b"}},
+		"ReconnectAttempts": {Addr: "a", ReconnectAttempts: -1},
 		"CompressMin":       {Addr: "a", CompressMin: -1},
 		"MaxPending":        {Addr: "a", MaxPending: -1},
 		"OutQueueBytes":     {Addr: "a", OutQueueBytes: -1},

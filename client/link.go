@@ -250,6 +250,9 @@ func (l *link) takeFrame(now clock.Mono, frame []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
+	if l.client.opts.OnFrame != nil {
+		l.show(&p, len(frame))
+	}
 	switch p.Kind {
 	case session.KindSend:
 		return l.push(&p)
@@ -259,6 +262,14 @@ func (l *link) takeFrame(now clock.Mono, frame []byte) error {
 		return l.control(now, &p)
 	default:
 		return fmt.Errorf("%w: it sent a %v", ErrProtocol, p.Kind)
+	}
+}
+
+// show gives a frame to OnFrame.
+func (l *link) show(p *session.Packet, size int) {
+	if l.client.enter() {
+		l.client.opts.OnFrame(&FrameInfo{Packet: *p, Size: size})
+		l.client.leave()
 	}
 }
 
