@@ -90,9 +90,9 @@ func TestOneAttemptTriesEveryAddress(t *testing.T) {
 		if err != nil || time.Since(began) != 0 {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
+		p, dialled := <-f.dialled, len(f.went)
 		f.down["c"] = true
-		(<-f.dialled).conn.Close()
-		dialled := len(f.went)
+		p.conn.Close()
 		err = <-ended
 		<-c.Done()
 		if n := len(f.went) - dialled; n != 6 {
