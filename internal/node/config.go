@@ -117,6 +117,7 @@ type SessionListener struct {
 
 	AuthTimeout        time.Duration // of types with Authenticate; 0: 5 s
 	MaxUnauthenticated int
+	CompressMin        int // bytes of a payload to a client; 0: never
 }
 
 const (
@@ -287,6 +288,9 @@ func (c *Config) check(app *App) error {
 		}
 		if l.AuthTimeout < 0 {
 			return bad(invalid, "listener %s: AuthTimeout must not be negative", l.Addr)
+		}
+		if l.CompressMin < 0 {
+			return bad(invalid, "listener %s: CompressMin must not be negative", l.Addr)
 		}
 	}
 	return nil

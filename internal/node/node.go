@@ -241,7 +241,7 @@ func advertised(configured string, bound net.Addr) string {
 func (n *Node) openSessions() error {
 	for _, l := range n.cfg.Sessions {
 		port := &sessionPort{
-			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax,
+			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax, compressMin: l.CompressMin,
 			authTime: l.AuthTimeout, times: session.LivenessTimes{Idle: l.IdleTimeout},
 		}
 		hello := time.Duration(-1) // who need not authenticate is admitted at once

@@ -50,9 +50,11 @@ type sessionPort struct {
 	node     *Node
 	typ      *SessionType
 	frameMax int
-	authTime time.Duration // of types with Authenticate
-	times    session.LivenessTimes
-	moves    session.RouteLimits
+	// compressMin is the payload from which on packets to clients are compressed; 0: none.
+	compressMin int
+	authTime    time.Duration // of types with Authenticate
+	times       session.LivenessTimes
+	moves       session.RouteLimits
 }
 
 // packet is one entry of a Session's mailbox. All slices are views that owner
@@ -299,10 +301,20 @@ func (s *sessionConn) write(p *session.Packet) *Error {
 	return s.queue(b)
 }
 
-// frame encodes a packet to the client.
+// frame encodes a packet to the client, compressed if the port says so and it pays. An
+// Error is sent plain: not every client inflates those.
 func (s *sessionConn) frame(p *session.Packet) (*buf.Buf, *Error) {
 	if len(p.Payload) > clientPayloadMax {
 		return nil, fail(errkind.CapacityExceeded, "", "", "a payload of %d bytes is over the limit of %d for clients", len(p.Payload), clientPayloadMax)
+	}
+	if least := s.port.compressMin; least > 0 && len(p.Payload) >= least && p.Kind != session.KindError {
+		room := buf.Get(len(p.Payload))
+		defer room.Free()
+		if small, pays := session.CompressPayload(room.Bytes(), p.Payload); pays {
+			q := *p
+			q.Payload, q.Compressed = small, true
+			p = &q
+		}
 	}
 	b := buf.Get(session.Size(p))
 	if _, err := session.Append(b.Bytes()[:0], p); err != nil {
