@@ -36,6 +36,9 @@ type sessionConn struct {
 	closed bool
 	asked  int // binds under way, which have a place each; mu guards it
 
+	replacement atomic.Pointer[replacement] // nil: no other Session has taken an Actor of this one
+	notices     atomic.Int32                // that wait for the Session's turn
+
 	// Owned by the mailbox's claim.
 	instance any
 	started  bool
@@ -56,7 +59,8 @@ type sessionPort struct {
 type packet struct {
 	session.Packet
 	owner  *buf.Buf
-	closed string // the Session is over, for this reason; no packet
+	closed string             // the Session is over, for this reason; no packet
+	event  func(*SessionCall) // what runs instead; no packet
 }
 
 // queueBytes is the budget of a Session's mailbox: that of small packets, and one
@@ -111,6 +115,8 @@ func (p *sessionPort) OnFrame(c *engine.Conn, frame []byte, owner *buf.Buf) erro
 	case verdict != session.InboundDeliver || s.closing:
 	case p.node.stopping.Load():
 		s.refuse(&pk, errStopping)
+	case s.replacement.Load() != nil:
+		s.refuse(&pk, errSessionTaken)
 	default:
 		s.deliver(&pk, owner)
 	}
@@ -141,8 +147,13 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	}
 	routes := s.routes.Swap(noRoutes)
 	s.mu.Unlock()
+	if r := s.replacement.Load(); r != nil {
+		r.closing.Stop()
+	}
 	for _, b := range routes.byActor {
-		b.unbind(s.id)
+		if !b.ended {
+			b.unbind(s.id)
+		}
 	}
 	if s.box != nil {
 		s.box.PushControl(packet{closed: reason.String()})
@@ -189,8 +200,13 @@ func (s *sessionConn) end(reason session.CloseReason, diag string) {
 
 // closeSession sends the closing frame and closes. From any goroutine.
 func closeSession(c *engine.Conn, reason session.CloseReason, diag string) {
-	_ = c.SendControl(buf.Copy(session.AppendClosing(nil, reason, diag))) // a closed connection tells itself by OnClose
-	c.Close(engine.CloseReason{Code: closeCode(reason), Text: diag})
+	closeSessionAs(c, reason, engine.CloseReason{Code: closeCode(reason), Text: diag})
+}
+
+// closeSessionAs is closeSession with a reason of its own for this node.
+func closeSessionAs(c *engine.Conn, reason session.CloseReason, why engine.CloseReason) {
+	_ = c.SendControl(buf.Copy(session.AppendClosing(nil, reason, why.Text))) // a closed connection tells itself by OnClose
+	c.Close(why)
 }
 
 // closeCode is the engine's word for a session's reason.
@@ -231,14 +247,19 @@ func (s *sessionConn) deliver(p *session.Packet, owner *buf.Buf) {
 			return
 		}
 	}
-	if s.box == nil {
-		s.box = mailbox.New[packet](s.node.pool, s, mailbox.Limits{Messages: sessionQueueMessages, Bytes: s.port.queueBytes()})
-	}
 	size := len(p.Name) + len(p.Meta) + len(p.Correlation) + len(p.Payload)
-	if s.box.Push(packet{Packet: *p, owner: owner.Ref()}, size) != nil {
+	if s.mailbox().Push(packet{Packet: *p, owner: owner.Ref()}, size) != nil {
 		owner.Free()
 		s.refuse(p, errSessionBusy)
 	}
+}
+
+// mailbox returns the Session's mailbox, which the first use makes. Loop only.
+func (s *sessionConn) mailbox() *mailbox.Mailbox[packet] {
+	if s.box == nil {
+		s.box = mailbox.New[packet](s.node.pool, s, mailbox.Limits{Messages: sessionQueueMessages, Bytes: s.port.queueBytes()})
+	}
+	return s.box
 }
 
 // inflate replaces a packet whose payload is compressed by a plain copy.

@@ -35,6 +35,41 @@ func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error {
 	return nil
 }
 
+// Bindings returns the Actors that are bound to the Session now.
+func (s *SessionContext) Bindings() (refs []ActorRef) {
+	s.conn.eachBinding(func(b *sessionBinding) { refs = append(refs, b.ref) })
+	return refs
+}
+
+// Binding returns the latest Actor of that type that is bound to the Session now.
+func (s *SessionContext) Binding(actorType string) (ref ActorRef, bound bool) {
+	var gen uint64
+	s.conn.eachBinding(func(b *sessionBinding) {
+		if b.typ == actorType && b.gen > gen {
+			ref, gen = b.ref, b.gen
+		}
+	})
+	return ref, gen != 0
+}
+
+// BoundTo returns the Actor of that id, and its type, if it is bound to the Session now.
+func (s *SessionContext) BoundTo(id string) (ref ActorRef, actorType string, bound bool) {
+	s.conn.eachBinding(func(b *sessionBinding) {
+		if b.ref.ID == id {
+			ref, actorType, bound = b.ref, b.typ, true
+		}
+	})
+	return ref, actorType, bound
+}
+
+// NotifyDisconnected ends one binding; see the public package.
+func (s *SessionContext) NotifyDisconnected(ctx context.Context, id string) error {
+	if err := s.conn.disconnect(ctx, id); err != nil {
+		return err
+	}
+	return nil
+}
+
 // Push sends a packet to the client. The bytes are copied.
 func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) error {
 	typ := s.conn.port.typ.Name
@@ -53,6 +88,7 @@ func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) er
 
 // Close ends the Session: what is queued for the client is sent before.
 func (s *SessionContext) Close(reason session.CloseReason, diag string) {
+	s.conn.notify(&Notice{Kind: NoticeKicked, Text: diag})
 	closeSession(s.conn.conn, reason, diag)
 }
 
@@ -61,6 +97,8 @@ type SessionCall struct {
 	turnContext
 	conn   *sessionConn
 	packet *packet
+
+	forwarded bool // the packet is a request, and its answer is an Actor's
 	// Outer is the public package's view of this value.
 	Outer any
 }
@@ -88,6 +126,13 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 		s.ended(p.closed)
 		return
 	}
+	if p.event != nil {
+		c := &SessionCall{conn: s, packet: &p}
+		c.node, c.gate, c.deadline = s.node, claim, clock.Never
+		defer c.end()
+		p.event(c)
+		return
+	}
 	defer p.owner.Free()
 	c := &SessionCall{conn: s, packet: &p}
 	c.node, c.gate, c.deadline = s.node, claim, clock.Never
@@ -96,11 +141,19 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 	}
 	defer c.end()
 	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {
-		s.relayWaiting(c, &p.Packet, typ, p.owner)
+		if err := s.relayWaiting(c, &p.Packet, receiver{typ: typ}, p.owner); err != nil {
+			s.refuse(&p.Packet, err)
+		}
 		return
 	}
 	r, err := s.handle(c, &p)
 	switch {
+	case c.forwarded:
+		if err != nil {
+			s.node.counters.failedSends.Add(1)
+			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
+				Msg("a session's handler failed after it had forwarded its request")
+		}
 	case p.Kind != session.KindRequest:
 		if err != nil {
 			s.node.counters.failedSends.Add(1)
@@ -129,15 +182,8 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 	if p.Kind == session.KindRequest && request == nil || p.Kind == session.KindSend && send == nil {
 		return r, fail(errkind.NotFound, "", t.Name, "no handler for packet %q", p.Name).ofDefect()
 	}
-	if !s.started {
-		err = guard(s.node, "session type", t.Name, func() (e error) {
-			s.instance, e = t.Factory(&s.context)
-			return e
-		})
-		if err != nil {
-			return r, err
-		}
-		s.started = true
+	if err := s.begin(); err != nil {
+		return r, err
 	}
 	err = guard(s.node, "session type", t.Name, func() (e error) {
 		if p.Kind == session.KindRequest {
@@ -147,6 +193,20 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 		return send(c, s.instance, p.Payload)
 	})
 	return r, err
+}
+
+// begin makes the Session's own value, unless that is done.
+func (s *sessionConn) begin() *Error {
+	if s.started {
+		return nil
+	}
+	t := s.port.typ
+	err := guard(s.node, "session type", t.Name, func() (e error) {
+		s.instance, e = t.Factory(&s.context)
+		return e
+	})
+	s.started = err == nil
+	return err
 }
 
 // ended runs the application's part of the Session's end.
