@@ -21,7 +21,8 @@ type stage struct {
 	gateway, owner *zlnode.Node
 	gate           *gate
 	journal        *journal
-	closed         chan string // what OnSessionClose was told, each time it ran
+	closed         chan string          // what OnSessionClose was told, each time it ran
+	replacing      atomic.Pointer[gate] // where each OnReplaced stops; nil: it goes on
 }
 
 // onEachStage runs f where the Actors live on the gateway and where they do not.
@@ -68,6 +69,13 @@ func (s *stage) newGateway(rid string, servers int) *zlnode.Node {
 
 func newStage(w *world) *stage {
 	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan string, 1000)}
+}
+
+// holdReplaced has each OnReplaced stop before the gate.
+func (s *stage) holdReplaced() *gate {
+	g := newGate()
+	s.replacing.Store(g)
+	return g
 }
 
 // create makes an Actor of the stage's type at the owner.
@@ -184,6 +192,16 @@ func (s *stage) app() *zlnode.App {
 		return n, c.Session().PushRaw("flood", make([]byte, n))
 	})
 	zlnode.OnPacketRequest(v, "fail in session", func(_ *zlnode.SessionCall, _ *visitor, how string) (int, error) { return 0, failure(how) })
+	zlnode.OnReplaced(v, func(c *zlnode.SessionCall, _ *visitor, actor zlnode.ActorRef) {
+		s.journal.add("replaced %s", actor.ID)
+		_ = c.Session().Push("replaced", actor.ID) // its client may be gone
+		if g := s.replacing.Load(); g != nil {
+			g.pass()
+		}
+	})
+	zlnode.OnNotice(v, func(_ *zlnode.SessionCall, _ *visitor, n zlnode.Notice) {
+		s.journal.add("notice %v %s %s", n.Kind, n.Actor.ID, n.Type)
+	})
 	zlnode.OnSessionClose(v, func(_ *zlnode.SessionContext, _ *visitor, reason string) { s.closed <- reason })
 	return app
 }

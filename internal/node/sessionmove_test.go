@@ -115,6 +115,7 @@ func (c *cluster) arrive(from *objectCell, b binding, at int, move [16]byte) *ob
 		c.Fatal(err)
 	}
 	from.node.actors.Delete("ada")
+	from.tenure.Store(leaving)
 	from.refuseAll(errNotHere)
 	cell := c.place(at, from.ref.OwnerGen+1, adopted)
 	c.nodes[at].commitBinding(adopted, move, cell.ref)
