@@ -5,6 +5,7 @@ import (
 
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -86,10 +87,12 @@ func (s *sessionConn) inTurn(f func(*SessionCall)) bool {
 	return s.conn.Post(func(*engine.Conn) { s.mailbox().PushControl(packet{event: f}) }) == nil
 }
 
+var errCallbackLate = &Error{Kind: errkind.DeadlineExceeded, Text: "its deadline came before its turn"}
+
 // callback runs application code of the Session that no packet asks for, in its turn, unless
 // it is too late. A failure is logged and counted.
 func (s *sessionConn) callback(what string, deadline clock.Mono, f func()) {
-	err := errNoReply
+	err := errCallbackLate
 	if !clock.Now().Reached(deadline) {
 		err = s.begin()
 	}
