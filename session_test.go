@@ -192,6 +192,7 @@ func (s *stage) app() *zlnode.App {
 		return n, c.Session().PushRaw("flood", make([]byte, n))
 	})
 	zlnode.OnPacketRequest(v, "fail in session", func(_ *zlnode.SessionCall, _ *visitor, how string) (int, error) { return 0, failure(how) })
+	s.defineBindings(v)
 	zlnode.OnReplaced(v, func(c *zlnode.SessionCall, _ *visitor, actor zlnode.ActorRef) {
 		s.journal.add("replaced %s", actor.ID)
 		_ = c.Session().Push("replaced", actor.ID) // its client may be gone
@@ -255,6 +256,7 @@ func (s *stage) defineAvatar(app *zlnode.App) {
 	zlnode.OnRequest(a, "flood", func(c *zlnode.ActorCall, _ *avatar, n int) (int, error) {
 		return n, c.PushRaw("flood", make([]byte, n))
 	})
+	s.defineBound(a)
 	// Packets of the recorded connector; their journal says what the Actor sees.
 	for _, packet := range []string{"chat", "closing", "ping-me", "push"} {
 		zlnode.OnSendRaw(a, packet, func(c *zlnode.ActorCall, _ *avatar, payload []byte) error {
