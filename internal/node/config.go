@@ -88,6 +88,8 @@ type Config struct {
 	// SessionRelocationSealTimeout is how long a Session waits for the end of a bound
 	// Actor's move; 0: 3 s.
 	SessionRelocationSealTimeout time.Duration
+	// ReplacedTimeout is how long the OnReplaced of a Session may take. 0: 30 s.
+	ReplacedTimeout time.Duration
 
 	Logger zerolog.Logger
 
@@ -166,6 +168,7 @@ func (c Config) withDefaults() Config {
 	set(&c.RequestTimeout, 30*time.Second)
 	set(&c.CreateTimeout, 5*time.Second)
 	set(&c.SessionRelocationSealTimeout, sealTimeout)
+	set(&c.ReplacedTimeout, replacedTimeout)
 	c.Lease.Hold = c.RecoveryHold
 	c.Lease = c.Lease.WithDefaults()
 	c.RecoveryHold = c.Lease.Hold

@@ -38,6 +38,9 @@ type sessionConn struct {
 	closed bool
 	asked  int // binds under way, which have a place each; mu guards it
 
+	replacement atomic.Pointer[replacement] // nil: no other Session has taken an Actor of this one
+	notices     atomic.Int32                // that wait for the Session's turn
+
 	// Owned by the mailbox's claim.
 	instance any
 	started  bool
@@ -120,6 +123,8 @@ func (p *sessionPort) OnFrame(c *engine.Conn, frame []byte, owner *buf.Buf) erro
 	case verdict != session.InboundDeliver || s.closing:
 	case p.node.stopping.Load():
 		s.refuse(&pk, errStopping)
+	case s.replacement.Load() != nil:
+		s.refuse(&pk, errSessionTaken)
 	default:
 		s.deliver(&pk, owner)
 	}
@@ -154,8 +159,13 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	}
 	routes := s.routes.Swap(noRoutes)
 	s.mu.Unlock()
+	if r := s.replacement.Load(); r != nil {
+		r.closing.Stop()
+	}
 	for _, b := range routes.byActor {
-		b.unbind(s.id)
+		if !b.ended {
+			b.unbind(s.id)
+		}
 	}
 	why := disconnectOf(reason)
 	if s.box != nil {

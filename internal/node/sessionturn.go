@@ -38,6 +38,41 @@ func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error {
 	return nil
 }
 
+// Bindings returns the Actors that are bound to the Session now.
+func (s *SessionContext) Bindings() (refs []ActorRef) {
+	s.conn.eachBinding(func(b *sessionBinding) { refs = append(refs, b.ref) })
+	return refs
+}
+
+// Binding returns the latest Actor of that type that is bound to the Session now.
+func (s *SessionContext) Binding(actorType string) (ref ActorRef, bound bool) {
+	var gen uint64
+	s.conn.eachBinding(func(b *sessionBinding) {
+		if b.typ == actorType && b.gen > gen {
+			ref, gen = b.ref, b.gen
+		}
+	})
+	return ref, gen != 0
+}
+
+// BoundTo returns the Actor of that id, and its type, if it is bound to the Session now.
+func (s *SessionContext) BoundTo(id string) (ref ActorRef, actorType string, bound bool) {
+	s.conn.eachBinding(func(b *sessionBinding) {
+		if b.ref.ID == id {
+			ref, actorType, bound = b.ref, b.typ, true
+		}
+	})
+	return ref, actorType, bound
+}
+
+// NotifyDisconnected ends one binding; see the public package.
+func (s *SessionContext) NotifyDisconnected(ctx context.Context, id string) error {
+	if err := s.conn.disconnect(ctx, id); err != nil {
+		return err
+	}
+	return nil
+}
+
 // Push sends a packet to the client. The bytes are copied.
 func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) error {
 	typ := s.conn.port.typ.Name
@@ -56,6 +91,7 @@ func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) er
 
 // Close ends the Session: what is queued for the client is sent before.
 func (s *SessionContext) Close(text string) {
+	s.conn.notify(&Notice{Kind: NoticeKicked, Text: text})
 	closeSessionAs(s.conn.conn, session.ServerDrain, engine.Requested, text)
 }
 
@@ -64,6 +100,8 @@ type SessionCall struct {
 	turnContext
 	conn   *sessionConn
 	packet *packet
+
+	forwarded bool // the packet is a request, and its answer is an Actor's
 	// Outer is the public package's view of this value.
 	Outer any
 }
@@ -103,7 +141,9 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 		return
 	}
 	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {
-		s.relayWaiting(c, &p.Packet, typ, p.owner)
+		if err := s.relayWaiting(c, &p.Packet, receiver{typ: typ}, p.owner); err != nil {
+			s.refuse(&p.Packet, err)
+		}
 		return
 	}
 	ended := false
@@ -121,6 +161,12 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
 	asks := p.Kind == session.KindRequest
 	switch {
+	case c.forwarded:
+		if err != nil {
+			s.node.counters.failedSends.Add(1)
+			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
+				Msg("a session's handler failed after it had forwarded its request")
+		}
 	case err == nil && !asks:
 	case err == nil:
 		resp := session.ResponseTo(&p.Packet)
