@@ -109,6 +109,14 @@ func (p *Protocol) resolve() (*Protocol, error) {
 	return &r, nil
 }
 
+// helloTimeout is how long a connection may take for what comes before its first frame.
+func (p *Protocol) helloTimeout() time.Duration {
+	if p.HelloTimeout < 0 {
+		return DefaultHelloTimeout
+	}
+	return p.HelloTimeout
+}
+
 func setDefault[T ~int64](v *T, def T) {
 	if *v == 0 {
 		*v = def
