@@ -278,8 +278,8 @@ func (s *Listener) enterNetwork(nc net.Conn, remote netip.AddrPort, now clock.Mo
 // refuse closes a connection that a bound leaves no room for. The peer is told by the end
 // of the stream.
 func (s *Listener) refuse(nc net.Conn, remote netip.AddrPort, count *atomic.Uint64, bound string) {
-	_ = nc.Close()
 	count.Add(1)
+	_ = nc.Close()
 	if left, ok := s.saidRefused.Take(clock.Now()); ok {
 		s.engine.log.Warn().Str("protocol", s.p.Name).Str("bound", bound).Stringer("peer", remote).Int64("left_out", left).
 			Msg("a connection is refused, as a bound of the listener is reached")

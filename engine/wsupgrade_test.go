@@ -195,17 +195,19 @@ func TestABadRequestGetsAStatusAndOpensNothing(t *testing.T) {
 
 func TestASocketThatIsNotUpgradedIsClosedAtItsHelloDeadline(t *testing.T) {
 	for _, timeout := range []time.Duration{2 * tick, -1} { // -1: the default's, so that there is one
-		e := start(t, 1)
-		p := testProtocol(&hooks{})
-		p.HelloTimeout = timeout
-		c := dial(t, listenOn(t, e, Listen{Transport: WS, Protocol: p}))
-		write(t, c, []byte(request()[:20]))
-		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, net.ErrClosed) {
-			t.Errorf("timeout %v: %v", timeout, err)
-		}
-		if s := e.Stats(); s.Accepted != 1 || s.Closed != 1 || s.Unadmitted != 0 {
-			t.Errorf("timeout %v: %+v", timeout, s)
-		}
+		t.Run(timeout.String(), func(t *testing.T) {
+			e := start(t, 1)
+			p := testProtocol(&hooks{})
+			p.HelloTimeout = timeout
+			c := dial(t, listenOn(t, e, Listen{Transport: WS, Protocol: p}))
+			write(t, c, []byte(request()[:20]))
+			if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, net.ErrClosed) {
+				t.Errorf("timeout %v: %v", timeout, err)
+			}
+			if s := e.Stats(); s.Accepted != 1 || s.Closed != 1 || s.Unadmitted != 0 {
+				t.Errorf("timeout %v: %+v", timeout, s)
+			}
+		})
 	}
 }
 
