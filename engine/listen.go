@@ -54,22 +54,61 @@ type Listen struct {
 	// MaxHandshakes bounds the TLS handshakes and PROXY headers under way, each of which
 	// has a goroutine. 0 = DefaultMaxHandshakes, negative = no bound.
 	MaxHandshakes int
-	// Rate bounds how often connections come, NetworkRate how often from one network.
-	Rate, NetworkRate ConnRate
+	// ConnRate bounds how often connections come, NetworkRate how often from one network.
+	ConnRate, NetworkRate ConnRate
 	// NetworkBits4 and NetworkBits6 say which IPv4 and IPv6 addresses are one network:
 	// those whose first bits are the same. 0 = 32 and 64.
 	NetworkBits4, NetworkBits6 int
 }
 
+// Check says what of the fields cannot be, those of Protocol's times and bounds included,
+// and opens nothing. The error names the field. Of Protocol FrameSize and Handler may be
+// missing.
+func (l Listen) Check() error {
+	if l.Protocol != nil {
+		if _, err := l.Protocol.complete(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case l.ConnRate.PerSecond < 0 || l.ConnRate.Burst < 0:
+		return errors.New("ConnRate must not be negative")
+	case l.NetworkRate.PerSecond < 0 || l.NetworkRate.Burst < 0:
+		return errors.New("NetworkRate must not be negative")
+	case l.Transport >= transportCount:
+		return fmt.Errorf("unknown Transport %d", l.Transport)
+	case l.Transport.Encrypted() && l.TLS == nil:
+		return fmt.Errorf("%v needs TLS", l.Transport)
+	case !l.Transport.Encrypted() && l.TLS != nil:
+		return fmt.Errorf("TLS is set, and the Transport is %v", l.Transport)
+	case !l.Transport.Messages() && len(l.Origins) > 0:
+		return fmt.Errorf("Origins are set, and the Transport is %v", l.Transport)
+	case l.NetworkBits4 < 0 || l.NetworkBits4 > 32:
+		return fmt.Errorf("NetworkBits4 %d is not in 1 to 32", l.NetworkBits4)
+	case l.NetworkBits6 < 0 || l.NetworkBits6 > 128:
+		return fmt.Errorf("NetworkBits6 %d is not in 1 to 128", l.NetworkBits6)
+	}
+	for _, p := range l.TrustedProxies {
+		if !p.IsValid() {
+			return errors.New("TrustedProxies has a network that is none")
+		}
+	}
+	if l.TLS != nil && len(l.TLS.Certificates) == 0 && l.TLS.GetCertificate == nil && l.TLS.GetConfigForClient == nil {
+		return errors.New("TLS has no certificate")
+	}
+	return nil
+}
+
 // resolve returns a copy with the defaults filled in, or says what is wrong.
 func (l Listen) resolve() (Listen, error) {
-	var err error
-	if l.Protocol, err = l.Protocol.resolve(); err != nil {
+	p, err := l.Protocol.resolve()
+	if err != nil {
 		return l, err
 	}
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("engine: listener %q for protocol %q: "+format, append([]any{l.Addr, l.Protocol.Name}, args...)...)
+	if err := l.Check(); err != nil {
+		return l, fmt.Errorf("engine: listener %q for protocol %q: %w", l.Addr, p.Name, err)
 	}
+	l.Protocol = p
 	set := func(v *int, def int) {
 		if *v == 0 {
 			*v = def
@@ -80,38 +119,12 @@ func (l Listen) resolve() (Listen, error) {
 	set(&l.MaxHandshakes, DefaultMaxHandshakes)
 	set(&l.NetworkBits4, 32)
 	set(&l.NetworkBits6, 64)
-	for name, r := range map[string]*ConnRate{"Rate": &l.Rate, "NetworkRate": &l.NetworkRate} {
-		if r.PerSecond < 0 || r.Burst < 0 {
-			return l, bad("%s must not be negative", name)
-		}
-		set(&r.Burst, max(r.PerSecond, 1))
-	}
-	switch {
-	case l.Transport >= transportCount:
-		return l, bad("unknown Transport %d", l.Transport)
-	case l.Transport.Encrypted() && l.TLS == nil:
-		return l, bad("%v needs TLS", l.Transport)
-	case !l.Transport.Encrypted() && l.TLS != nil:
-		return l, bad("TLS is set, and the Transport is %v", l.Transport)
-	case !l.Transport.Messages() && len(l.Origins) > 0:
-		return l, bad("Origins are set, and the Transport is %v", l.Transport)
-	case l.NetworkBits4 < 0 || l.NetworkBits4 > 32:
-		return l, bad("NetworkBits4 %d is not in 1 to 32", l.NetworkBits4)
-	case l.NetworkBits6 < 0 || l.NetworkBits6 > 128:
-		return l, bad("NetworkBits6 %d is not in 1 to 128", l.NetworkBits6)
-	}
-	for _, p := range l.TrustedProxies {
-		if !p.IsValid() {
-			return l, bad("TrustedProxies has a network that is none")
-		}
-	}
+	set(&l.ConnRate.Burst, max(l.ConnRate.PerSecond, 1))
+	set(&l.NetworkRate.Burst, max(l.NetworkRate.PerSecond, 1))
 	l.Origins, l.TrustedProxies = slices.Clone(l.Origins), slices.Clone(l.TrustedProxies)
 	if l.TLS != nil {
 		l.TLS = l.TLS.Clone()
 		completeTLS(l.TLS, l.Transport)
-		if len(l.TLS.Certificates) == 0 && l.TLS.GetCertificate == nil && l.TLS.GetConfigForClient == nil {
-			return l, bad("TLS has no certificate")
-		}
 	}
 	return l, nil
 }
@@ -240,8 +253,8 @@ func (s *Listener) acceptOne() error {
 		s.refuse(nc, remote, &n.refusedUnadmitted, "MaxUnadmitted")
 	case prepared && over(s.cfg.MaxHandshakes, s.preparing.Load()):
 		s.refuse(nc, remote, &n.refusedHandshakes, "MaxHandshakes")
-	case !s.rate.take(s.cfg.Rate, now):
-		s.refuse(nc, remote, &n.refusedRate, "Rate")
+	case !s.rate.take(s.cfg.ConnRate, now):
+		s.refuse(nc, remote, &n.refusedRate, "ConnRate")
 	case !proxied && !s.enterNetwork(nc, remote, now):
 	case prepared:
 		return s.prepare(nc, remote, proxied, now)

@@ -90,7 +90,7 @@ func TestNetworksThatComeAndGoTakeBoundedMemory(t *testing.T) {
 
 func TestAListenersRatesRefuseAndAreCounted(t *testing.T) {
 	for name, l := range map[string]Listen{
-		"Rate":        {Rate: ConnRate{PerSecond: 1, Burst: 2}},
+		"ConnRate":    {ConnRate: ConnRate{PerSecond: 1, Burst: 2}},
 		"NetworkRate": {NetworkRate: ConnRate{PerSecond: 1, Burst: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestAListenersBoundsAreChecked(t *testing.T) {
 		"Origins":        {Origins: []string{"https://x"}},
 		"NetworkBits4":   {NetworkBits4: 33},
 		"NetworkBits6":   {NetworkBits6: -1},
-		"Rate":           {Rate: ConnRate{PerSecond: -1}},
+		"ConnRate":       {ConnRate: ConnRate{PerSecond: -1}},
 		"NetworkRate":    {NetworkRate: ConnRate{Burst: -1}},
 		"TrustedProxies": {TrustedProxies: []netip.Prefix{{}}},
 	} {

@@ -87,6 +87,11 @@ func (p *Protocol) resolve() (*Protocol, error) {
 	if p == nil || p.FrameSize == nil || p.Handler == nil {
 		return nil, errors.New("engine: a Protocol needs FrameSize and Handler")
 	}
+	return p.complete()
+}
+
+// complete is resolve for a Protocol whose functions may be missing.
+func (p *Protocol) complete() (*Protocol, error) {
 	r := *p
 	setDefault(&r.HelloTimeout, DefaultHelloTimeout)
 	setDefault(&r.FrameTimeout, DefaultFrameTimeout)

@@ -20,7 +20,7 @@ type Stats struct {
 	RefusedPerIP      uint64 // Listen.MaxPerIP
 	RefusedUnadmitted uint64 // Listen.MaxUnadmitted
 	RefusedHandshakes uint64 // Listen.MaxHandshakes
-	RefusedRate       uint64 // Listen.Rate and NetworkRate
+	RefusedRate       uint64 // Listen.ConnRate and NetworkRate
 	HandshakeFailures uint64 // TLS handshakes and PROXY headers that failed or took too long
 	AcceptFailures    uint64 // accepts that failed for want of descriptors or memory
 
