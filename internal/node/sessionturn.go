@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rs/zerolog"
-
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -201,14 +199,18 @@ func (s *sessionConn) failed(c *SessionCall, err *Error) {
 	if asks && !err.tellsOfDefect() {
 		return
 	}
-	level, what := zerolog.WarnLevel, "a session's send handler failed"
+	said, what := &n.said.sendFailed, "a session's send handler failed"
 	if asks {
-		what = "a session's request failed by its handler, or by who asked"
+		said, what = &n.said.requestFailed, "a session's request failed by its handler, or by who asked"
 	}
 	if err.isSenders() {
-		level = zerolog.DebugLevel
+		n.log.Debug().Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).Msg(what)
+		return
 	}
-	n.log.WithLevel(level).Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).Msg(what)
+	if left, ok := said.Take(clock.Now()); ok {
+		n.log.Warn().Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).
+			Int64("left_out", left).Msg(what)
+	}
 }
 
 // start makes the Session's own value, before anything of its type runs.
