@@ -246,7 +246,7 @@ func TestFramesBeforeAuthenticationAreSmall(t *testing.T) {
 
 func TestUnauthenticatedSessionsAreBounded(t *testing.T) {
 	t.Parallel()
-	s := authStage(t, func(c *zlnode.Config) { c.Sessions[0].MaxUnauthenticated = 2 })
+	s := authStage(t, func(c *zlnode.Config) { c.Sessions[0].MaxUnadmitted = 2 })
 	first, second := s.stream(t), s.stream(t)
 	first.drained()
 	second.drained()

@@ -196,8 +196,11 @@ func TestOnDisconnectTellsWhatEndedTheSession(t *testing.T) {
 			t.Parallel()
 			s := guestStage(t, func(s *stage, g *guests) { bindOnConnect(s, g, func() {}) }, func(c *zlnode.Config) {
 				c.Sessions[0].IdleTimeout = -1
-				if r.what == "idle" {
+				switch r.what {
+				case "idle":
 					c.Sessions[0].IdleTimeout = 300 * time.Millisecond
+				case "slow frame":
+					c.Sessions[0].FrameTimeout = 500 * time.Millisecond // before it counts as silent
 				}
 			}, nil)
 			c := s.stream(t)

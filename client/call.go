@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/codec"
 	"github.com/zlnode/zlnode/session"
@@ -165,6 +166,13 @@ func (c *Client) start(ctx context.Context, l *link, r *request, call *Call, wai
 func (c *Client) put(ctx context.Context, l *link, p *session.Packet, wait time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if least := c.opts.CompressMin; least > 0 && len(p.Payload) >= least {
+		room := buf.Get(len(p.Payload))
+		defer room.Free()
+		if small, pays := session.CompressPayload(room.Bytes(), p.Payload); pays {
+			p.Payload, p.Compressed = small, true
+		}
 	}
 	if err := l.out.push(ctx, p, wait); err != nil {
 		return err

@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -22,6 +25,7 @@ type Client struct {
 	// closed and calling decide between Close and the callbacks; see enter.
 	closed  atomic.Bool
 	calling atomic.Bool
+	next    int             // of opts.addrs, to be tried next; Dial's, then the reader's
 	ctx     context.Context // ends with Close; bounds dialling and back-off
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the reader ended for good
@@ -43,22 +47,47 @@ type Stats struct {
 }
 
 // Dial connects to the server within ctx and starts the client, which the caller
-// must Close. It makes one attempt; Options.Reconnect is about later losses.
+// must Close. It tries each address once; Options.Reconnect is about later losses.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := opts.Dialer(ctx, opts.Addr)
+	c := &Client{opts: opts, times: livenessTimes(&opts), next: rand.IntN(len(opts.addrs)), done: make(chan struct{})}
+	conn, err := c.connect(ctx)
 	if err != nil {
-		return nil, &Error{Kind: Unavailable, Op: "dial", Name: opts.Addr, Err: err}
+		return nil, &Error{Kind: Unavailable, Op: "dial", Name: opts.addressList(), Err: err}
 	}
-	c := &Client{opts: opts, times: livenessTimes(&opts), done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	first := newLink(c, conn, 0)
 	c.link.Store(first)
 	go c.run(first)
 	return c, nil
+}
+
+// connect tries every address once, from the next one on.
+func (c *Client) connect(ctx context.Context) (net.Conn, error) {
+	var failures []error
+	for range c.opts.addrs {
+		a := &c.opts.addrs[c.next]
+		c.next = (c.next + 1) % len(c.opts.addrs)
+		attempt, cancel := context.WithTimeout(ctx, c.opts.DialTimeout)
+		conn, err := c.opts.open(attempt, a)
+		cancel()
+		if err == nil {
+			return conn, nil
+		}
+		if len(c.opts.addrs) > 1 {
+			err = fmt.Errorf("%s: %w", a.text, err)
+		}
+		if failures = append(failures, err); ctx.Err() != nil {
+			break
+		}
+	}
+	if len(failures) == 1 {
+		return nil, failures[0]
+	}
+	return nil, errors.Join(failures...)
 }
 
 // run is the reader goroutine: one connection after the other, and everything
@@ -74,8 +103,9 @@ func (c *Client) run(l *link) {
 			return
 		}
 		pause.lasted(clock.Now().Sub(began))
-		conn := c.redial(&pause)
-		if conn == nil {
+		conn, err := c.redial(&pause, cause)
+		if err != nil {
+			c.tell(StateEnded, err)
 			return
 		}
 		c.counts.reconnects.Add(1)
@@ -85,17 +115,31 @@ func (c *Client) run(l *link) {
 	}
 }
 
-// redial tries until it has a connection; nil after Close.
-func (c *Client) redial(pause *backoff) net.Conn {
-	for pause.wait(c.ctx) {
-		ctx, cancel := context.WithTimeout(c.ctx, c.opts.DialTimeout)
-		conn, err := c.opts.Dialer(ctx, c.opts.Addr)
-		cancel()
-		if err == nil {
-			return conn
-		}
+// redial tries until it has a connection. It gives up, with the last failure, when
+// the options say so after a connection that cause ended, and after Close.
+func (c *Client) redial(pause *backoff, cause error) (net.Conn, error) {
+	if !c.mayReconnect(cause) {
+		return nil, cause
 	}
-	return nil
+	for bound := c.opts.ReconnectAttempts; bound == 0 || pause.attempts < bound; {
+		if !pause.wait(c.ctx) {
+			return nil, ErrClosed
+		}
+		conn, err := c.connect(c.ctx)
+		if err == nil {
+			return conn, nil
+		}
+		cause = err
+	}
+	return nil, cause
+}
+
+func (c *Client) mayReconnect(cause error) bool {
+	if !c.enter() {
+		return false
+	}
+	defer c.leave()
+	return c.opts.ReconnectIf(cause)
 }
 
 // tell calls OnState, unless the client was closed: then it reports false.

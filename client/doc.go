@@ -11,6 +11,9 @@
 //	defer c.Close()
 //	reply, err := c.Request(ctx, "echo", []byte("hello"))
 //
+// Options.Addr chooses the transport: host:port or tcp:// is TCP, tls:// is TLS, ws:// and
+// wss:// are WebSocket, one binary message for each frame.
+//
 // # Goroutines
 //
 // A Client has two goroutines per connection: a reader, which runs every
@@ -34,7 +37,9 @@
 // # Reconnecting
 //
 // With Options.Reconnect the client dials again, with back-off and jitter, when
-// the connection is lost. Nothing of the old connection goes over to the new
+// the connection is lost, at another of Options.Addrs if there are several. It does not
+// when that cannot help (ShouldReconnect): a server that closed with a ProtocolError does
+// so again. Options.ReconnectIf and ReconnectAttempts set other rules. Nothing of the old connection goes over to the new
 // one: requests under way end with ErrDisconnected, what was queued and not
 // written is lost, and the server knows nothing of who was logged in. OnState
 // tells the application when to log in anew. Pushes of the old connection are

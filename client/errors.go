@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gobwas/ws"
+
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/session"
 )
@@ -106,6 +108,27 @@ func (e *ClosedError) Error() string {
 		return fmt.Sprintf("the server closed the session: %v", e.Reason)
 	}
 	return fmt.Sprintf("the server closed the session: %v (%s)", e.Reason, e.Diag)
+}
+
+// ShouldReconnect reports whether a new connection may do better than the one that
+// cause ended. It may not if the server closed the session for a ProtocolError, which
+// is also what a client is told that did not authenticate, or on purpose (ClientClose);
+// if the server broke the protocol (ErrProtocol); and after the statuses of a
+// WebSocket that say the same: 1002, 1003, 1007, 1008, 1009. See Options.ReconnectIf.
+func ShouldReconnect(cause error) bool {
+	if told, ok := errors.AsType[*ClosedError](cause); ok {
+		return told.Reason != session.ProtocolError && told.Reason != session.ClientClose
+	}
+	if status, ok := errors.AsType[*StatusError](cause); ok {
+		switch ws.StatusCode(status.Code) {
+		case ws.StatusProtocolError, ws.StatusUnsupportedData, ws.StatusInvalidFramePayloadData,
+			ws.StatusPolicyViolation, ws.StatusMessageTooBig:
+			return false
+		default:
+			return true
+		}
+	}
+	return !errors.Is(cause, ErrProtocol)
 }
 
 // KindOf returns the kind of an error that this package returned, and whether it

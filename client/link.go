@@ -62,6 +62,9 @@ func newLink(c *Client, conn net.Conn, lastSeq uint64) *link {
 	l.out.init(conn, c.opts.OutQueueBytes, c.opts.SilenceTimeout)
 	l.requests.init(c.opts.MaxPending, lastSeq)
 	l.alarm.init(conn)
+	if c, ok := conn.(*wsConn); ok {
+		c.wake = l.out.owe
+	}
 	go l.write()
 	return l
 }
@@ -113,6 +116,9 @@ func (l *link) serve() error {
 	}
 	err := disconnected(cause)
 	l.out.close(err)
+	if c, ok := l.conn.(*wsConn); ok {
+		c.endWith(cause)
+	}
 	_ = l.conn.Close()
 	<-l.writer
 	l.endAll(err)
@@ -244,6 +250,9 @@ func (l *link) takeFrame(now clock.Mono, frame []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
+	if l.client.opts.OnFrame != nil {
+		l.show(&p, len(frame))
+	}
 	switch p.Kind {
 	case session.KindSend:
 		return l.push(&p)
@@ -253,6 +262,14 @@ func (l *link) takeFrame(now clock.Mono, frame []byte) error {
 		return l.control(now, &p)
 	default:
 		return fmt.Errorf("%w: it sent a %v", ErrProtocol, p.Kind)
+	}
+}
+
+// show gives a frame to OnFrame.
+func (l *link) show(p *session.Packet, size int) {
+	if l.client.enter() {
+		l.client.opts.OnFrame(&FrameInfo{Packet: *p, Size: size})
+		l.client.leave()
 	}
 }
 

@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/codec"
@@ -16,14 +17,26 @@ type State uint8
 const (
 	StateConnected State = iota + 1
 	StateDisconnected
+	StateEnded // with Reconnect: no further attempt is made
 )
 
 // String returns the state's name.
 func (s State) String() string {
-	if s == StateConnected {
+	switch s {
+	case StateConnected:
 		return "Connected"
+	case StateDisconnected:
+		return "Disconnected"
+	case StateEnded:
+		return "Ended"
 	}
-	return "Disconnected"
+	return "State(" + strconv.Itoa(int(s)) + ")"
+}
+
+// FrameInfo is a frame as it was received. The packet's slices are views.
+type FrameInfo struct {
+	session.Packet     // the payload as it stands in the frame, see session.DecodePayload
+	Size           int // of the whole frame, in bytes
 }
 
 // Message is what the server sent: a push, or the reply to a request. The

@@ -2,7 +2,7 @@ package client
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"time"
@@ -27,11 +27,22 @@ const (
 // Options configures a Client. The zero value of every field but Addr is its
 // documented default.
 type Options struct {
-	// Addr is the server's address, host:port. Required.
+	// Addr is the server's address: host:port, which is TCP, or an URL:
+	// tcp://host:port, tls://host:port, ws://host:port/path, wss://host:port/path.
+	// Without a port ws is 80 and wss 443. Required, unless Addrs has one.
 	Addr string
-	// Dialer opens a connection to addr within ctx; nil means plain TCP. The
-	// connection must honour read and write deadlines. TLS belongs here; the
-	// handshake must be complete, as tls.Dialer sees to it.
+	// Addrs are further addresses of the same service, such as those of other
+	// gateways. With more than one in all, Dial and every attempt to connect anew try
+	// each once, in their order and around; Dial begins with any of them, so that
+	// clients spread, and an attempt with the one behind that which was lost.
+	Addrs []string
+	// TLS is for addresses with tls or wss. nil means that the host of the address
+	// must have a certificate of an authority that this machine trusts; so does a
+	// ServerName that is empty. The client copies what it changes.
+	TLS *tls.Config
+	// Dialer opens a connection to addr, the host:port of an address, within ctx;
+	// nil means plain TCP. TLS and WebSocket go over the connection, which must
+	// honour read and write deadlines.
 	Dialer func(ctx context.Context, addr string) (net.Conn, error)
 
 	// OnPush receives what the server sends on its own, in the order of arrival.
@@ -41,7 +52,8 @@ type Options struct {
 	OnPush func(m *Message)
 	// OnState tells of every change after the connection that Dial made: first
 	// StateDisconnected with what ended the connection, then, with Reconnect,
-	// StateConnected with a nil error, and so on. After Close it is not called
+	// StateConnected with a nil error, and so on; or StateEnded with what ReconnectIf
+	// or ReconnectAttempts refused to go on after. After Close it is not called
 	// any more. Runs on the reader goroutine, must not block.
 	OnState func(s State, err error)
 
@@ -56,13 +68,26 @@ type Options struct {
 	RequestTimeout time.Duration
 	// SendTimeout is how long a call waits for room in the out queue. Default 1 s.
 	SendTimeout time.Duration
-	// DialTimeout bounds one attempt to connect anew. Default 5 s. Dial itself
-	// is bounded by its context.
+	// DialTimeout bounds an attempt to connect to one address, handshakes included.
+	// Default 5 s. All of Dial is bounded by its context, too.
 	DialTimeout time.Duration
+
+	// OnFrame is told of every frame that is received, before anything is done about
+	// it: heartbeats, late replies and what a server must not send, if it can be decoded.
+	// For tests and tools. The value is valid until OnFrame returns. It runs on the
+	// reader goroutine, must not block, and is not called after Close. nil costs nothing.
+	OnFrame func(f *FrameInfo)
 
 	// Reconnect dials again when the connection was lost. Without it the client
 	// is finished then.
 	Reconnect bool
+	// ReconnectIf is asked at every loss, with what ended the connection (see
+	// ClosedError, StatusError and the Err… values), whether to connect anew. nil means
+	// ShouldReconnect. It runs on the reader goroutine, behind OnState, must not block.
+	ReconnectIf func(cause error) bool
+	// ReconnectAttempts ends the client after that many attempts in a row that failed
+	// or whose connection did not last longer than BackoffMax. Default 0: no bound.
+	ReconnectAttempts int
 	// BackoffMin and BackoffMax bound the wait before an attempt to connect
 	// anew. It starts at the minimum, doubles with each attempt that fails or
 	// whose connection did not last longer than BackoffMax, and is cut by a
@@ -72,19 +97,25 @@ type Options struct {
 	// MaxFrame caps header plus payload of a received frame, and a payload after
 	// decompression, in bytes. A larger one ends the connection. Default 1 MiB.
 	MaxFrame int
+	// CompressMin is the size, in bytes, from which on payloads of calls are compressed
+	// (LZ4), if that saves an eighth at least. Default 0: never. What a server
+	// compressed is taken in any case.
+	CompressMin int
 	// MaxPending caps requests under way; one more ends CapacityExceeded at
 	// once. Default 1024.
 	MaxPending int
 	// OutQueueBytes caps what waits to be written, in bytes; a frame larger than
 	// that cannot be sent. Default 1 MiB.
 	OutQueueBytes int
+
+	addrs []address
 }
 
 // withDefaults returns o with every unset field at its default, or an error that
 // names the field that cannot work.
 func (o Options) withDefaults() (Options, error) {
-	if o.Addr == "" {
-		return o, errors.New("client: Options.Addr is empty; give the server's host:port")
+	if err := o.parseAddresses(); err != nil {
+		return o, err
 	}
 	if o.Dialer == nil {
 		var d net.Dialer
@@ -94,6 +125,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.OnPush == nil {
 		o.OnPush = func(*Message) {}
+	}
+	if o.ReconnectIf == nil {
+		o.ReconnectIf = ShouldReconnect
 	}
 	if o.OnState == nil {
 		o.OnState = func(State, error) {}
@@ -111,6 +145,30 @@ func (o Options) withDefaults() (Options, error) {
 	return o, o.validate()
 }
 
+func (o *Options) parseAddresses() error {
+	o.addrs = nil
+	if o.Addr != "" || len(o.Addrs) == 0 {
+		a, err := parseAddress(o.Addr)
+		if err != nil {
+			return fmt.Errorf("client: Options.Addr: %w", err)
+		}
+		o.addrs = append(o.addrs, a)
+	}
+	for i, text := range o.Addrs {
+		a, err := parseAddress(text)
+		if err != nil {
+			return fmt.Errorf("client: Options.Addrs[%d]: %w", i, err)
+		}
+		o.addrs = append(o.addrs, a)
+	}
+	for _, a := range o.addrs {
+		if o.TLS != nil && !a.secure {
+			return fmt.Errorf("client: Options.TLS is set and %q does not use it; begin the address with tls:// or wss://", a.text)
+		}
+	}
+	return nil
+}
+
 func (o *Options) validate() error {
 	for _, f := range []struct {
 		name  string
@@ -121,7 +179,9 @@ func (o *Options) validate() error {
 		{"DialTimeout", int64(o.DialTimeout)},
 		{"BackoffMin", int64(o.BackoffMin)},
 		{"BackoffMax", int64(o.BackoffMax)},
+		{"ReconnectAttempts", int64(o.ReconnectAttempts)},
 		{"MaxFrame", int64(o.MaxFrame)},
+		{"CompressMin", int64(o.CompressMin)},
 		{"MaxPending", int64(o.MaxPending)},
 		{"OutQueueBytes", int64(o.OutQueueBytes)},
 	} {

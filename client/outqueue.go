@@ -37,6 +37,7 @@ type outQueue struct {
 	room      chan struct{} // closed when bytes were written; nil if nobody waits
 	ping      bool          // a heartbeat is due; two of a kind are never queued
 	pong      bool
+	owed      bool  // the transport has something of its own to write
 	err       error // why no frame is accepted; nil: open
 	finishing bool  // the writer ends when pending is written
 }
@@ -112,6 +113,15 @@ func (q *outQueue) heartbeat(ping, pong bool) {
 	q.mu.Unlock()
 }
 
+// owe has the writer call Write, with or without frames, for what the transport
+// itself has to write.
+func (q *outQueue) owe() {
+	q.mu.Lock()
+	q.owed = true
+	q.work.Signal()
+	q.mu.Unlock()
+}
+
 // finish accepts nothing more, with err, and lets the writer end after what is
 // queued and the frame last.
 func (q *outQueue) finish(last []byte, err error) {
@@ -162,14 +172,14 @@ func (q *outQueue) run() (finished bool, err error) {
 	}
 }
 
-// take waits for bytes to write and takes all of them. spare is the batch before,
+// take waits for bytes to write, or a Write that is owed, and takes all of them. spare is the batch before,
 // whose memory takes the frames to come.
 func (q *outQueue) take(spare []byte) (batch []byte, open, finished bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken = 0
 	q.giveRoom()
-	for q.err == nil && len(q.pending) == 0 && !q.ping && !q.pong {
+	for q.err == nil && len(q.pending) == 0 && !q.ping && !q.pong && !q.owed {
 		q.work.Wait()
 	}
 	if q.err != nil && len(q.pending) == 0 {
@@ -182,7 +192,7 @@ func (q *outQueue) take(spare []byte) (batch []byte, open, finished bool) {
 	if q.err == nil {
 		batch = q.appendHeartbeats(batch)
 	}
-	q.pending, q.taken = spare[:0], len(batch)
+	q.pending, q.taken, q.owed = spare[:0], len(batch), false
 	return batch, true, false
 }
 

@@ -104,6 +104,43 @@ func TestJSONGoesBothWays(t *testing.T) {
 	}
 }
 
+func TestAPayloadIsCompressedWhereThatPays(t *testing.T) {
+	got := make(chan session.Packet, 1)
+	c := newServer(t, func(p *peer) {
+		for {
+			packet, err := p.read()
+			if err != nil {
+				return
+			}
+			if packet.Kind == session.KindRequest {
+				_ = p.write(replyTo(&packet, nil))
+			}
+			if packet.Kind != session.KindControl {
+				got <- packet
+			}
+		}
+	}).dial(t, client.Options{CompressMin: 100})
+	alike := strings.Repeat("position 12, 17; ", 100)
+	for _, k := range []struct {
+		payload string
+		small   bool
+	}{{alike, true}, {alike[:99], false}, {"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-*/=<>!?.,;:#~^(){}[]|&%$@\"_\\'`äöüß", false}} {
+		if err := c.Send(t.Context(), "n", []byte(k.payload)); err != nil {
+			t.Fatal(err)
+		}
+		sent := <-got
+		if _, err := c.Request(t.Context(), "n", []byte(k.payload)); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []session.Packet{sent, <-got} {
+			plain, err := session.DecodePayload(&p, 0)
+			if err != nil || string(plain) != k.payload || p.Compressed != k.small {
+				t.Errorf("%d bytes came as %d, compressed %v, %v", len(k.payload), len(plain), p.Compressed, err)
+			}
+		}
+	}
+}
+
 func TestACompressedReplyIsInflated(t *testing.T) {
 	c := newServer(t, func(p *peer) {
 		req, err := p.read()

@@ -22,6 +22,9 @@ func (c *Conn) receive(b []byte) {
 		return
 	}
 	switch {
+	case c.ws != nil:
+		c.receiveMessages(b)
+		return
 	case c.placed != nil:
 		b = c.continuePlaced(b)
 	case c.part != nil:
@@ -219,9 +222,15 @@ func (c *Conn) partRoom(least, need int) int {
 	}
 }
 
+// inFrame reports whether a frame has begun and is not whole.
+func (c *Conn) inFrame() bool { return c.part != nil || c.placed != nil || c.ws.within() }
+
 // dropPart gives up the frame that is not whole, if there is one.
 func (c *Conn) dropPart() {
 	c.part.Free()
 	c.part, c.placed = nil, nil
 	c.deadline.frame = 0
+	if c.ws != nil {
+		c.ws.drop()
+	}
 }

@@ -86,3 +86,23 @@ func BenchmarkLivenessStep(b *testing.B) {
 		l.Step(now, session.Event{Kind: session.EventInput})
 	}
 }
+
+func BenchmarkCompressPayload(b *testing.B) {
+	for _, size := range []int{256, 1 << 10, 16 << 10, 256 << 10} {
+		plain := make([]byte, 0, size)
+		for i := 0; len(plain) < size-40; i++ {
+			plain = fmt.Appendf(plain, `{"id":%d,"x":%d,"y":%d},`, i, i*7%100, i*13%100)
+		}
+		plain = plain[:size]
+		dst := make([]byte, size)
+		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				if got, pays := session.CompressPayload(dst, plain); pays {
+					b.ReportMetric(float64(len(got))/float64(size), "ratio")
+				}
+			}
+		})
+	}
+}

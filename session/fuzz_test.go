@@ -83,6 +83,30 @@ func FuzzDecodePayload(f *testing.F) {
 	})
 }
 
+// Whatever the payload, its compressed form is smaller by an eighth and inflates to
+// it, or there is none.
+func FuzzCompressPayload(f *testing.F) {
+	addVectors(f, func(frame []byte) { f.Add(frame, uint16(3)) })
+	f.Add([]byte("position 12, 17; "), uint16(700))
+	f.Fuzz(func(t *testing.T, piece []byte, times uint16) {
+		plain := bytes.Repeat(piece, min(int(times), 1<<20/(len(piece)+1)))
+		input := bytes.Clone(plain)
+		got, pays := session.CompressPayload(make([]byte, len(plain)), plain)
+		if !bytes.Equal(plain, input) {
+			t.Fatal("the payload was changed")
+		}
+		if !pays {
+			return
+		}
+		if len(got) > len(plain)-len(plain)/8 {
+			t.Fatalf("%d bytes became %d", len(plain), len(got))
+		}
+		if again, err := session.DecodePayload(compressed(got), len(plain)); err != nil || !bytes.Equal(again, plain) {
+			t.Fatalf("%d bytes inflated to %d, %v", len(plain), len(again), err)
+		}
+	})
+}
+
 // segment is how a reader cuts frames out of a stream that comes in pieces. It
 // returns the frames, and where and why it stopped.
 func segment(stream []byte, limit int, piece func(left int) int) (frames [][]byte, rest int, err error) {

@@ -146,3 +146,42 @@ func TestInflatingNeverWritesPastTheRoomGiven(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestAPayloadIsCompressedOnlyIfThatSavesAnEighth(t *testing.T) {
+	noise := make([]byte, 3000)
+	for rng, i := rand.New(rand.NewPCG(3, 4)), 0; i < len(noise); i++ {
+		noise[i] = byte(rng.Uint32())
+	}
+	for name, c := range map[string]struct {
+		plain []byte
+		pays  bool
+	}{
+		"nothing":            {nil, false},
+		"a few bytes":        {[]byte("aaaaaaaa"), false},
+		"noise":              {noise, false},
+		"mostly noise":       {append(bytes.Clone(noise), make([]byte, 300)...), false},
+		"a third is alike":   {append(bytes.Clone(noise), make([]byte, 1500)...), true},
+		"difference in 1":    {bytes.Repeat([]byte("a"), 200), true},
+		"difference in 2":    {bytes.Repeat([]byte("ab"), 2000), true},
+		"difference in 4":    {bytes.Repeat([]byte("abc"), 60000), true},
+		"alike far too late": {append(append(bytes.Clone(noise), make([]byte, 70_000)...), noise...), true},
+	} {
+		dst := make([]byte, len(c.plain)+10)
+		rest := dst[len(c.plain):]
+		copy(rest, "untouched!")
+		got, pays := session.CompressPayload(dst, c.plain)
+		if pays != c.pays || string(rest) != "untouched!" {
+			t.Errorf("%s: pays %v, want %v; behind it %q", name, pays, c.pays, rest)
+			continue
+		}
+		if !pays {
+			continue
+		}
+		if len(got) > len(c.plain)-len(c.plain)/8 {
+			t.Errorf("%s: %d bytes of %d", name, len(got), len(c.plain))
+		}
+		if plain, err := session.DecodePayload(compressed(got), len(c.plain)); err != nil || !bytes.Equal(plain, c.plain) {
+			t.Errorf("%s: inflated to %d bytes, %v", name, len(plain), err)
+		}
+	}
+}

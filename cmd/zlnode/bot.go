@@ -48,9 +48,10 @@ type bot struct {
 	stopped bool          // it sends nothing any more
 	settled chan struct{} // closed when it is stopped and nothing is open
 	closed  bool          // its client is being closed; what ends now is no trouble
-	cause   error         // what took its Actor or the gateway away, or nil
-	needs   []string      // the nodes that it needed when it met that
-	gone    chan struct{} // closed when cause is set
+	fallback
+	cause error         // what took its Actor or the gateway away, or nil
+	needs []string      // the nodes that it needed when it met that
+	gone  chan struct{} // closed when cause is set
 }
 
 // newBot returns the bot with that number, whose player hops about once every hop; 0: never.
@@ -61,6 +62,7 @@ func newBot(n int, m *meter, hop time.Duration) *bot {
 		login:  loginRequest{Player: fmt.Sprintf("player-%d", n), Arena: fmt.Sprintf("arena-%d", (n-1)/playersPerArena+1)},
 		meter:  m, settle: settleTime,
 		ledger: newLedger(), settled: make(chan struct{}), gone: make(chan struct{}),
+		fallback: fallback{lost: make(chan struct{})},
 	}
 }
 
@@ -68,11 +70,7 @@ func newBot(n int, m *meter, hop time.Duration) *bot {
 func (b *bot) enter(ctx context.Context, gateway string) {
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()
-	c, err := client.Dial(ctx, client.Options{Addr: gateway, OnPush: b.onPush, OnState: b.onState, RequestTimeout: requestTime})
-	if err == nil {
-		b.client = c
-		err = c.RequestJSON(ctx, packetLogin, b.login, &b.place)
-	}
+	err := b.reach(ctx, gateway)
 	if kind, _ := client.KindOf(err); kind == client.DeadlineExceeded {
 		// A creation that a dying node had begun is open until that node's lease
 		// has ended, which is longer than anybody waits here.
@@ -115,11 +113,18 @@ func (b *bot) play(ctx context.Context, delay, tick time.Duration, moves int) {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	lost := b.fallback.lost
 	for {
 		b.tick(moves)
 		select {
 		case <-ticker.C:
+		case <-lost:
+			lost = nil
+			b.change()
 		case <-ctx.Done():
+			if b.isAway() {
+				b.change()
+			}
 			return
 		case <-b.gone:
 			return
@@ -130,34 +135,46 @@ func (b *bot) play(ctx context.Context, delay, tick time.Duration, moves int) {
 // tick sends what is due. It ends with the request: so a bot whose Actor is gone,
 // where one-way messages vanish, learns of it within a tick.
 func (b *bot) tick(moves int) {
-	if b.outstanding()+moves >= openMax {
+	if b.isAway() || b.outstanding()+moves >= openMax {
 		return
 	}
-	var room [opSize]byte
 	for range moves {
-		op := b.begin(false)
-		// The client's send timeout bounds it.
-		if err := b.client.Send(context.Background(), packetMove, appendOp(room[:0], op)); err != nil {
-			b.notSent(err)
+		if !b.sendNew(order{op: b.begin(false)}) {
 			return
 		}
-		b.meter.moves.Add(1)
 	}
-	if op, to, ok := b.beginHop(); ok {
-		var room [opSize + roomNameMax]byte
-		if err := b.client.Send(context.Background(), packetHop, appendHop(room[:0], op, to)); err != nil {
-			b.notSent(err)
-			return
-		}
-		b.meter.moves.Add(1)
-	}
-	op := b.begin(true)
-	act := client.Call{Name: packetAct, Payload: appendOp(room[:0], op)}
-	if err := b.client.RequestFunc(act, func(m *client.Message, err error) { b.onReply(op, m, err) }); err != nil {
-		b.notSent(err)
+	if o, ok := b.beginHop(); ok && !b.sendNew(o) {
 		return
 	}
-	b.meter.acts.Add(1)
+	b.sendNew(order{op: b.begin(true), request: true})
+}
+
+// sendNew sends the newest op, or takes it back.
+func (b *bot) sendNew(o order) (ok bool) {
+	if err := b.send(o); err != nil {
+		b.notSent(err)
+		return false
+	}
+	return true
+}
+
+func (b *bot) send(o order) (err error) {
+	var room [opSize + roomNameMax]byte
+	sent := &b.meter.moves
+	switch payload := appendOp(room[:0], o.op); {
+	case o.request:
+		sent = &b.meter.acts
+		act := client.Call{Name: packetAct, Payload: payload}
+		err = b.client.RequestFunc(act, func(m *client.Message, err error) { b.onReply(o.op, m, err) })
+	case o.hop != nil: // the client's send timeout bounds it, and the next
+		err = b.client.Send(context.Background(), packetHop, appendHop(room[:0], o.op, o.hop.room))
+	default:
+		err = b.client.Send(context.Background(), packetMove, payload)
+	}
+	if err == nil {
+		sent.Add(1)
+	}
+	return err
 }
 
 func (b *bot) outstanding() int {
@@ -175,21 +192,26 @@ func (b *bot) begin(request bool) uint64 {
 }
 
 // beginHop takes a hop into the ledger, if one is due and the one before is over.
-func (b *bot) beginHop() (op uint64, room string, ok bool) {
+func (b *bot) beginHop() (o order, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ledger.hop != nil {
-		return 0, "", false
+		return order{}, false
 	}
 	now := time.Now()
-	if room, ok = b.travel.next(now); ok {
-		op = b.ledger.beginHop(now)
+	room, ok := b.travel.next(now)
+	if ok {
+		o.op = b.ledger.beginHop(room, now)
+		o.hop = b.ledger.hop
 	}
-	return op, room, ok
+	return o, ok
 }
 
 // notSent takes the newest op back.
 func (b *bot) notSent(err error) {
+	if b.cutOff(err) {
+		return // it is sent at the other gateway
+	}
 	b.mu.Lock()
 	b.ledger.cancel()
 	b.mu.Unlock()
@@ -202,6 +224,9 @@ func (b *bot) onReply(op uint64, m *client.Message, err error) {
 	var a answer
 	if err == nil {
 		a, err = parseAnswer(m.Payload)
+	}
+	if b.cutOff(err) {
+		return // whether it was executed shows at the other gateway
 	}
 	if err != nil {
 		b.mu.Lock()
@@ -260,7 +285,10 @@ func (b *bot) onHopped(m *client.Message, now time.Time) {
 
 // onState runs on the client's reader: the connection is lost.
 func (b *bot) onState(_ client.State, err error) {
-	b.trouble(fmt.Errorf("connection to the gateway: %w: %w", client.ErrDisconnected, err))
+	err = fmt.Errorf("connection to the gateway: %w: %w", client.ErrDisconnected, err)
+	if !b.cutOff(err) {
+		b.trouble(err)
+	}
 }
 
 // trouble counts what went wrong. An Actor or a gateway that is not there ends the

@@ -60,7 +60,7 @@ func openCluster(name, storeURL string, verbose bool) (*cluster, error) {
 
 // startCluster starts the demo's node processes. They are not ready yet. The caller
 // must stop the cluster, also after an error.
-func startCluster(storeURL string, rooms bool, verbose io.Writer) (*cluster, error) {
+func startCluster(storeURL string, gateways int, rooms bool, verbose io.Writer) (*cluster, error) {
 	c, err := openCluster("demo", storeURL, verbose != nil)
 	start := func(rid, role string, peers int) error {
 		set := c.set
@@ -71,8 +71,14 @@ func startCluster(storeURL string, rooms bool, verbose io.Writer) (*cluster, err
 		}
 		return err
 	}
-	if err == nil {
-		err = start("gateway", roleGateway, objectNodes)
+	for i := range gateways {
+		rid := "gateway"
+		if gateways > 1 {
+			rid = fmt.Sprintf("gateway-%d", i+1)
+		}
+		if err == nil {
+			err = start(rid, roleGateway, objectNodes)
+		}
 	}
 	for i := range objectNodes {
 		if err == nil {
@@ -100,17 +106,22 @@ func describe(storeURL, namespace string, embedded bool) string {
 	return text + ", namespace " + namespace
 }
 
-// awaitReady waits until all nodes serve and returns the gateway's address for
+// awaitReady waits until all nodes serve and returns the gateways' addresses for
 // clients.
-func (c *cluster) awaitReady(ctx context.Context) (gateway string, err error) {
+func (c *cluster) awaitReady(ctx context.Context) (gateways []string, err error) {
 	if err := awaitNodes(ctx, c.nodes); err != nil {
-		return "", err
+		return nil, err
 	}
-	gateway = c.nodes[0].hello.Sessions
-	if _, _, err := net.SplitHostPort(gateway); err != nil {
-		return "", fmt.Errorf("the gateway told no address for clients: %w", err)
+	for _, p := range c.nodes {
+		if p.set.Role != roleGateway {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(p.hello.Sessions); err != nil {
+			return nil, fmt.Errorf("%s told no address for clients: %w", p.set.RID, err)
+		}
+		gateways = append(gateways, p.hello.Sessions)
 	}
-	return gateway, nil
+	return gateways, nil
 }
 
 // awaitNodes waits until all these nodes serve.

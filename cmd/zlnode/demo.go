@@ -40,6 +40,16 @@ type demoOptions struct {
 	verbose  bool
 	join     bool
 	hop      time.Duration
+	// killGateway kills one of two gateways halfway through.
+	killGateway bool
+}
+
+// gateways is how many there are.
+func (o *demoOptions) gateways() int {
+	if o.killGateway {
+		return gatewaysToKill
+	}
+	return 1
 }
 
 func demoCommand() *cobra.Command {
@@ -62,6 +72,11 @@ queue and its client's binding, while bots, arenas and visitors go on writing to
 them. The exit status is 1, too, if fewer players than there are bots have changed
 their node. The result tells how long a move takes, and what clients see of it.
 
+With --kill-gateway there are two gateways, and the first is killed halfway through.
+Its clients connect to the other, log in there, bind their players anew and ask them
+what they have executed; so they know what to send again, and the count at the end is
+as strict as ever. The clients of the other gateway must notice nothing.
+
 Kill a node while it runs: its Actors are gone, their bots are told once that
 they are unavailable, and everything else plays on.
 
@@ -72,7 +87,8 @@ small keys stay.`,
   zlnode demo --bots 200 --for 30s --tick 20ms
   zlnode demo --store redis://127.0.0.1:6379
   zlnode demo --json
-  zlnode demo --join --hop 500ms`,
+  zlnode demo --join --hop 500ms
+  zlnode demo --join --kill-gateway`,
 		Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("hop") && !o.join {
@@ -89,6 +105,7 @@ small keys stay.`,
 	f.SortFlags = false
 	f.BoolVar(&o.join, "join", false, "have the players hop between rooms of both nodes; then --bots is 200, --for 60s and --tick 200ms if not set")
 	f.DurationVar(&o.hop, "hop", time.Second, "time between two hops of a player with --join, a `duration`; each is half to one and a half of it")
+	f.BoolVar(&o.killGateway, "kill-gateway", false, "have two gateways, and kill one halfway through")
 	f.IntVar(&o.bots, "bots", 50, "`number` of clients")
 	f.DurationVar(&o.duration, "for", 10*time.Second, "how long the bots play, a `duration`")
 	f.DurationVar(&o.tick, "tick", 50*time.Millisecond, "time between two requests of a bot, a `duration`")

@@ -32,6 +32,7 @@ var builtTests = map[string]func(t *testing.T, exe string){
 	"hopping players are verified on their own store":   verifiesHops,
 	"hopping players are verified on a redis-server":    verifiesHopsOnRedis,
 	"hopping players survive the death of a node":       hopsSurviveAnObjectNode,
+	"clients of a killed gateway go on at another":      goOnAtAnotherGateway,
 	"players that do not hop are no result":             refusesARunWithoutHops,
 	"the demo names a store that does not answer":       namesADeadStore,
 	"the demo ends early at Ctrl-C with its result":     endsEarlyWithItsResult,
@@ -235,6 +236,15 @@ func hopsSurviveAnObjectNode(t *testing.T, exe string) {
 	p := endWhen(t, exe, `to another node [1-9]`, "objects-1", "3s", syscall.SIGKILL, "--join", "--hop", "200ms")
 	if v := p.verdict(); v.Unavailable == 0 || v.Joins == nil || v.Joins.CrossNode == 0 {
 		t.Errorf("%+v, %+v", v, v.Joins)
+	}
+}
+
+// The demo kills the gateway itself, and excuses nothing for it.
+func goOnAtAnotherGateway(t *testing.T, exe string) {
+	v := start(t, exe, "demo", "--join", "--kill-gateway", "--for", "4s", "--bots", "20", "--hop", "200ms", "--tick", "50ms", "--json").verdict()
+	g := v.Gateway
+	if v.Unavailable != 0 || g == nil || g.Killed != "gateway-1" || g.Clients != 10 || g.Resumed != 10 || g.Away.P50US <= 0 || v.Joins.CrossNode < 20 {
+		t.Errorf("%+v, %+v, %+v", v, g, v.Joins)
 	}
 }
 

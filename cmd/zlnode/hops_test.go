@@ -130,7 +130,7 @@ func TestAPacketIsDuringAMoveIfItWasSentBeforeItsEnd(t *testing.T) {
 		m.answered(s, now)
 	}
 	hopTo := func(crossed bool) {
-		before, hop, during := l.begin(false, now), l.beginHop(now), l.begin(false, now)
+		before, hop, during := l.begin(false, now), l.beginHop("", now), l.begin(false, now)
 		pushed(before)
 		push++
 		if _, ok := l.hopped(push, execute(hop), crossed); !ok || l.hop != nil {
@@ -152,7 +152,7 @@ func TestAPacketIsDuringAMoveIfItWasSentBeforeItsEnd(t *testing.T) {
 
 func TestAHopThatWasNotSentIsNotOpen(t *testing.T) {
 	l := newLedger()
-	l.beginHop(time.Time{})
+	l.beginHop("", time.Time{})
 	if l.cancel(); l.hop != nil || l.ops != 0 {
 		t.Errorf("open %v of %d", l.hop, l.ops)
 	}

@@ -42,7 +42,8 @@ type evidence struct {
 	failures         []string // the first different ones
 	requests, pushes path
 	played           time.Duration
-	joins            *joinEvidence // nil: nobody hopped
+	joins            *joinEvidence  // nil: nobody hopped
+	gateway          *gatewayReport // nil: none was to be killed
 }
 
 // verdict is the result of a run. Its JSON form is what --json prints.
@@ -59,7 +60,8 @@ type verdict struct {
 	P50US       int64   `json:"p50_us"`
 	P99US       int64   `json:"p99_us"`
 
-	Joins *joinReport `json:"joins,omitempty"` // nil: nobody hopped
+	Joins   *joinReport    `json:"joins,omitempty"`   // nil: nobody hopped
+	Gateway *gatewayReport `json:"gateway,omitempty"` // nil: none was to be killed
 
 	requests, pushes path
 	failures         []string
@@ -77,6 +79,9 @@ func judge(e evidence) verdict {
 	}
 	if s := e.played.Seconds(); s > 0 {
 		v.RPS = math.Round(float64(v.Requests)/s*10) / 10
+	}
+	if e.gateway != nil {
+		e.nodes = slices.DeleteFunc(slices.Clone(e.nodes), func(n nodeEnd) bool { return n.rid == e.gateway.Killed && n.fate == fateKilled })
 	}
 	dead := v.deadNodes(e.nodes)
 	var sum tally
@@ -110,6 +115,7 @@ func judge(e evidence) verdict {
 		}
 	}
 	v.judgeJoins(&e, dead)
+	v.judgeGateway(e.gateway)
 	if v.Requests == 0 && len(dead) == 0 {
 		v.fail(errors.New("not one request was answered"))
 	}

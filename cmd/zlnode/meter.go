@@ -27,13 +27,15 @@ type meter struct {
 	requests    latency       // from the request to its reply
 	pushes      latency       // from the one-way message to the push that it caused
 	hops        hopMeter
+	changes     latency       // from the loss of a gateway until the bot goes on at another
+	resent      atomic.Uint64 // ops that were sent again there
 
 	mu       sync.Mutex
 	failures []string
 }
 
 func newMeter() *meter {
-	return &meter{requests: newLatency(), pushes: newLatency(), hops: newHopMeter()}
+	return &meter{requests: newLatency(), pushes: newLatency(), hops: newHopMeter(), changes: newLatency()}
 }
 
 // fail counts an error and keeps its text if it is one of the first.

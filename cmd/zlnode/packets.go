@@ -76,6 +76,8 @@ type totals struct {
 	Cheers    seen   `json:"cheers"` // as they came from the arena
 	Visits    seen   `json:"visits"` // as they came from the visitor
 	Crossed   uint64 `json:"crossed,string"`
+	Hop       uint64 `json:"hop,string"` // the op of the hop that is under way; 0: none
+	Room      string `json:"room"`       // the Spot that the player is in
 }
 
 // received is what an arena knows of a player.

@@ -216,6 +216,10 @@ func onTotal(c *zlnode.ActorCall, p *player, _ struct{}) (totals, error) {
 	t := totals{
 		Ops: p.ops.seen(), Chain: p.chain, Pushes: p.pushes, Reports: p.reports, ArenaLost: p.arenaLost,
 		Cheers: p.cheers.seen(), Visits: p.visits.seen(), Crossed: p.crossed,
+		Room: c.Actor().SpotID(),
+	}
+	if p.hop != nil {
+		t.Hop = p.hop.Op
 	}
 	if t.ArenaLost {
 		return t, nil

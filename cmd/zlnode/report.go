@@ -190,6 +190,9 @@ func (v *verdict) writeText(w io.Writer) error {
 	if v.Joins != nil {
 		b.WriteString(v.Joins.text())
 	}
+	if v.Gateway != nil {
+		b.WriteString(v.Gateway.text())
+	}
 	fmt.Fprintf(&b, "  lost %d   duplicated %d   reordered %d   errors %d   unavailable %d\n", v.Lost, v.Duplicated, v.Reordered, v.Errors, v.Unavailable)
 	switch {
 	case v.gatewayDead:

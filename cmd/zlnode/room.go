@@ -79,7 +79,7 @@ func defineRooms(app *zlnode.App) {
 }
 
 // openRooms creates rooms until each of that many object nodes has roomsPerNode, and
-// returns those.
+// returns those. Two gateways that do so find the same.
 func openRooms(ctx context.Context, n *zlnode.Node, nodes int) ([]roomPlace, error) {
 	var rooms []roomPlace
 	count := map[string]int{}
@@ -87,7 +87,7 @@ func openRooms(ctx context.Context, n *zlnode.Node, nodes int) ([]roomPlace, err
 		if made == 4*nodes*roomsPerNode {
 			return nil, fmt.Errorf("of %d rooms %v are at their nodes, and %d nodes are to have %d each", made, count, nodes, roomsPerNode)
 		}
-		r, err := n.CreateSpot(ctx, zlnode.CreateSpot{ID: fmt.Sprint("room-", made+1), Type: roomType})
+		r, err := n.GetOrCreateSpot(ctx, zlnode.CreateSpot{ID: fmt.Sprint("room-", made+1), Type: roomType})
 		if err != nil {
 			return nil, err
 		}

@@ -20,6 +20,7 @@ type demo struct {
 	cluster *cluster
 	began   time.Time     // of the play
 	played  time.Duration // once it has ended
+	killed  string        // the gateway that was killed
 }
 
 // run does one run from the start of the nodes to their end, and judges it. When
@@ -27,13 +28,13 @@ type demo struct {
 func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, error) {
 	w := watch(progress, !d.options.verbose, d.look)
 	defer w.stop()
-	c, err := startCluster(d.options.store, d.options.join, nodeLogs)
+	c, err := startCluster(d.options.store, d.options.gateways(), d.options.join, nodeLogs)
 	defer c.stop() // a second time does nothing
 	d.enter(phaseStart, c)
 	if err != nil {
 		return verdict{}, err
 	}
-	gateway, err := c.awaitReady(ctx)
+	gateways, err := c.awaitReady(ctx)
 	if ctx.Err() != nil {
 		return verdict{}, errInterrupted
 	}
@@ -45,11 +46,11 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 	defer d.each(len(d.bots), (*bot).close)
 	defer d.closeVisitors()
 	for _, v := range d.visitors {
-		if err := v.enter(ctx, gateway); err != nil && ctx.Err() == nil {
+		if err := v.enter(ctx, gateways[len(gateways)-1]); err != nil && ctx.Err() == nil {
 			d.meter.fail(err)
 		}
 	}
-	d.logIn(ctx, gateway)
+	d.logIn(ctx, gateways)
 	if ctx.Err() != nil {
 		return verdict{}, errInterrupted
 	}
@@ -57,7 +58,7 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 
 	outcomes := make([]outcome, len(d.bots))
 	d.each(len(d.bots), func(b *bot) { outcomes[b.number-1] = b.finish() })
-	e := evidence{outcomes: outcomes, requests: d.meter.requests.path(), pushes: d.meter.pushes.path(), played: d.played}
+	e := evidence{outcomes: outcomes, requests: d.meter.requests.path(), pushes: d.meter.pushes.path(), played: d.played, gateway: d.gatewayDeath()}
 	if d.options.join {
 		e.joins = d.joins(outcomes)
 	}
@@ -89,11 +90,17 @@ func (d *demo) each(atOnce int, f func(*bot)) {
 	wg.Wait()
 }
 
-// logIn lets all bots log in.
-func (d *demo) logIn(ctx context.Context, gateway string) {
+// logIn lets all bots log in, at the gateways in turn.
+func (d *demo) logIn(ctx context.Context, gateways []string) {
 	ctx, cancel := context.WithTimeout(ctx, loginsTime)
 	defer cancel()
-	d.each(loginsAtOnce, func(b *bot) { b.enter(ctx, gateway) })
+	d.each(loginsAtOnce, func(b *bot) {
+		at := (b.number - 1) % len(gateways)
+		if at+1 < len(gateways) {
+			b.fallback.gateway = gateways[at+1]
+		}
+		b.enter(ctx, gateways[at])
+	})
 }
 
 // play lets the bots play for the time that was asked for, or until ctx ends or
@@ -105,6 +112,10 @@ func (d *demo) play(ctx context.Context) {
 	d.mu.Lock()
 	d.phase, d.began = phasePlay, time.Now()
 	d.mu.Unlock()
+	if d.options.killGateway {
+		halfway := time.AfterFunc(d.options.duration/2, d.killGateway)
+		defer halfway.Stop()
+	}
 	over, end := context.WithCancel(ctx)
 	var visits sync.WaitGroup
 	for _, v := range d.visitors {

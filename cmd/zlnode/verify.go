@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -55,6 +57,11 @@ func (s *sequence) skip(g gap) {
 		s.gaps = s.gaps[1:]
 	}
 	s.gaps = append(s.gaps, g)
+}
+
+// forgive takes all numbers up to n as seen.
+func (s *sequence) forgive(n uint64) {
+	s.gaps, s.forgotten, s.highest = nil, 0, max(s.highest, n)
 }
 
 // fill takes n out of the gap that it is in, or reports false.
@@ -151,7 +158,7 @@ type ledger struct {
 	open    map[uint64]entry // ops that wait for their answer, by number
 	hop     *hopping         // that waits for its answer; nil: none
 	replies sequence         // of acts
-	refused uint64           // acts that ended with an error
+	refused uint64           // acts that ended with an error, or whose reply was lost with a gateway
 	pushes  sequence
 
 	// diverged is the first answer that does not fit what was sent.
@@ -176,7 +183,8 @@ type sent struct {
 // hopping is an op that has the Actor go somewhere else.
 type hopping struct {
 	op      uint64
-	crossed bool // it has changed its node, once it is over
+	room    string // to go to; "": the Entry Spot
+	crossed bool   // it has changed its node, once it is over
 }
 
 func newLedger() *ledger { return &ledger{open: map[uint64]entry{}} }
@@ -195,11 +203,10 @@ func (l *ledger) begin(request bool, now time.Time) (op uint64) {
 	return l.ops
 }
 
-// beginHop numbers an op that is to have the Actor go somewhere else. There is one at a
-// time.
-func (l *ledger) beginHop(now time.Time) (op uint64) {
+// beginHop numbers an op that is to have the Actor go to a room. There is one at a time.
+func (l *ledger) beginHop(room string, now time.Time) (op uint64) {
 	op = l.begin(false, now)
-	l.hop = &hopping{op: op}
+	l.hop = &hopping{op: op, room: room}
 	return op
 }
 
@@ -293,6 +300,41 @@ func (l *ledger) answers() tally {
 	t := l.replies.seen().of(l.acts)
 	t.Lost -= min(t.Lost, l.refused)
 	return t
+}
+
+// order is an op that is to be sent again.
+type order struct {
+	op      uint64
+	request bool
+	hop     *hopping // nil: it is none
+}
+
+// resume settles what was under way by a gateway that is lost. t is what the Actor said of
+// itself when nothing was under way any more: answers to what it has executed are lost, and
+// what it has not is returned, in the order in which it is to be sent again.
+func (l *ledger) resume(t totals) (again []order) {
+	l.pushes.forgive(t.Pushes)
+	for _, op := range slices.Sorted(maps.Keys(l.open)) {
+		e := l.open[op]
+		switch {
+		case op > t.Ops.Highest:
+			o := order{op: op, request: e.act != 0}
+			if l.hop != nil && l.hop.op == op {
+				o.hop = l.hop
+			}
+			again = append(again, o)
+		case op == t.Hop: // its answer comes when it is over
+		default:
+			delete(l.open, op)
+			if e.act != 0 {
+				l.refused++
+			}
+		}
+	}
+	if l.hop != nil && l.hop.op <= t.Ops.Highest && l.hop.op != t.Hop {
+		l.hop = nil
+	}
+	return again
 }
 
 // abandon judges what can be judged of an Actor that is gone: what was on its way

@@ -150,6 +150,23 @@ type SessionType struct {
 	OnDisconnect func(c *SessionCall, instance any, why Disconnect)
 	Auth         SessionRequestHandler // of the request with which a client must begin
 	AuthPacket   string                // its name
+
+	// OnReplaced and OnNotice, if not nil, run in the Session's turn: once when an Actor of
+	// its was bound to another Session, and for each notice about a binding.
+	OnReplaced func(c *SessionCall, instance any, actor ActorRef)
+	OnNotice   func(c *SessionCall, instance any, n Notice)
+	// NoticePacket is the packet in which clients get notices; "": they get none.
+	NoticePacket string
+}
+
+// hearNotices reports whether there are Sessions that want notices.
+func (a *App) hearNotices() bool {
+	for _, t := range a.Sessions {
+		if t.OnNotice != nil || t.NoticePacket != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // SessionSendHandler and SessionRequestHandler run in the Session's turn, with

@@ -3,15 +3,19 @@ package node
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"regexp"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
@@ -88,6 +92,8 @@ type Config struct {
 	// SessionRelocationSealTimeout is how long a Session waits for the end of a bound
 	// Actor's move; 0: 3 s.
 	SessionRelocationSealTimeout time.Duration
+	// ReplacedTimeout is how long the OnReplaced of a Session may take. 0: 30 s.
+	ReplacedTimeout time.Duration
 
 	Logger zerolog.Logger
 
@@ -106,6 +112,22 @@ type Config struct {
 	Attach func(*Node) any
 }
 
+// What of the engine a SessionListener is described with.
+type (
+	Transport = engine.Transport
+	TLSFiles  = engine.TLSFiles
+	ConnRate  = engine.ConnRate
+	InputRate = engine.Rate
+)
+
+// The transports.
+const (
+	TCP = engine.TCP
+	WS  = engine.WS
+	TLS = engine.TLS
+	WSS = engine.WSS
+)
+
 // SessionListener is one STREAM port.
 type SessionListener struct {
 	Addr        string
@@ -115,8 +137,57 @@ type SessionListener struct {
 	MaxConns    int
 	MaxPerIP    int
 
-	AuthTimeout        time.Duration // of types with Authenticate; 0: 5 s
-	MaxUnauthenticated int
+	AuthTimeout time.Duration // of types with Authenticate; 0: 5 s
+	CompressMin int           // bytes of a payload to a client; 0: never
+
+	Transport      Transport
+	TLSFiles       TLSFiles
+	TLS            *tls.Config // once checked that of TLSFiles, if they are named
+	Origins        []string
+	TrustedProxies []netip.Prefix
+
+	MaxUnadmitted, MaxHandshakes int
+	ConnRate, NetworkRate        ConnRate
+	NetworkBits4, NetworkBits6   int
+	InputRate                    InputRate
+	FrameTimeout, StallTimeout   time.Duration
+}
+
+// listen is what the engine is told of the port, but for the protocol's own part.
+func (l *SessionListener) listen(p *engine.Protocol) engine.Listen {
+	p.FrameTimeout, p.StallTimeout = l.FrameTimeout, l.StallTimeout
+	if l.InputRate != (InputRate{}) {
+		p.Rate = &l.InputRate
+	}
+	return engine.Listen{
+		Addr: l.Addr, Protocol: p, Transport: l.Transport, TLS: l.TLS, Origins: l.Origins, TrustedProxies: l.TrustedProxies,
+		MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP, MaxUnadmitted: l.MaxUnadmitted, MaxHandshakes: l.MaxHandshakes,
+		ConnRate: l.ConnRate, NetworkRate: l.NetworkRate, NetworkBits4: l.NetworkBits4, NetworkBits6: l.NetworkBits6,
+	}
+}
+
+// check says what of the listener cannot be, and reads its TLS files.
+func (l *SessionListener) check(log zerolog.Logger) error {
+	if r := l.InputRate; r.BytesPerSecond < 0 || r.BurstBytes < 0 || r.FramesPerSecond < 0 || r.BurstFrames < 0 {
+		return errors.New("InputRate must not be negative")
+	}
+	if burst := cmp.Or(l.InputRate.BurstBytes, l.InputRate.BytesPerSecond); l.InputRate.BytesPerSecond > 0 && burst < int64(l.FrameMax) {
+		return fmt.Errorf("InputRate allows %d bytes at once, and FrameMax is %d", burst, l.FrameMax)
+	}
+	if l.TLSFiles != (TLSFiles{}) {
+		if l.TLS != nil {
+			return errors.New("both TLS and TLSFiles are set")
+		}
+		if !l.Transport.Encrypted() {
+			return fmt.Errorf("TLSFiles are named, and the Transport is %v", l.Transport)
+		}
+		cfg, err := l.TLSFiles.Config(l.Transport, log)
+		if err != nil {
+			return fmt.Errorf("TLSFiles: %w", err)
+		}
+		l.TLS = cfg
+	}
+	return l.listen(&engine.Protocol{Name: "session"}).Check()
 }
 
 const (
@@ -165,6 +236,7 @@ func (c Config) withDefaults() Config {
 	set(&c.RequestTimeout, 30*time.Second)
 	set(&c.CreateTimeout, 5*time.Second)
 	set(&c.SessionRelocationSealTimeout, sealTimeout)
+	set(&c.ReplacedTimeout, replacedTimeout)
 	c.Lease.Hold = c.RecoveryHold
 	c.Lease = c.Lease.WithDefaults()
 	c.RecoveryHold = c.Lease.Hold
@@ -274,7 +346,7 @@ func (c *Config) check(app *App) error {
 			return bad(errkind.NotConfigured, "link address %q is a wildcard; set Advertise to the address that other nodes dial", c.Listen)
 		}
 	}
-	for _, l := range c.Sessions {
+	for i, l := range c.Sessions {
 		typ, ok := app.Sessions[l.Type]
 		if !ok {
 			return bad(errkind.NotConfigured, "listener %s wants session type %q, which is not defined", l.Addr, l.Type)
@@ -287,6 +359,12 @@ func (c *Config) check(app *App) error {
 		}
 		if l.AuthTimeout < 0 {
 			return bad(invalid, "listener %s: AuthTimeout must not be negative", l.Addr)
+		}
+		if l.CompressMin < 0 {
+			return bad(invalid, "listener %s: CompressMin must not be negative", l.Addr)
+		}
+		if err := c.Sessions[i].check(c.Logger); err != nil {
+			return bad(invalid, "session listener %s: %v", l.Addr, err)
 		}
 	}
 	return nil

@@ -24,10 +24,12 @@ var (
 	errBindingOver    = &Error{Kind: errkind.NotFound, Text: "the session's binding to this actor is over"}
 	errBindingLost    = &Error{Kind: errkind.Unavailable, Text: "the link to its node was lost; bind the actor again"}
 	errBindingMoves   = &Error{Kind: errkind.Unavailable, Text: "the actor is moving to another node"}
+	errReplaced       = &Error{Kind: errkind.InvalidOperation, Text: "the actor was bound to another session"}
 	errBindingsFull   = &Error{Kind: errkind.CapacityExceeded, Text: "the session is bound to as many actors as it may be"}
 	errCreationRuns   = &Error{Kind: errkind.Unavailable, Text: "the same creation is already running"}
 	errNotBound       = &Error{Kind: errkind.InvalidOperation, Text: "no session is bound to this actor"}
 	errSessionClosed  = &Error{Kind: errkind.Unavailable, Text: "the session is closed"}
+	errSessionTaken   = &Error{Kind: errkind.InvalidOperation, Text: "another session has taken this one's place, which is about to be closed"}
 	errSessionSlow    = &Error{Kind: errkind.Unavailable, Text: "the client takes its messages too slowly; its session is closed"}
 	errSessionBusy    = &Error{Kind: errkind.CapacityExceeded, Text: "the session has too many packets waiting"}
 	errNotAuthentic   = &Error{Kind: errkind.Rejected, Text: "the client has not authenticated"}

@@ -100,6 +100,13 @@ const (
 	cutoverWait = time.Second
 	// bindingsMax bounds the Actors that one Session may be bound to.
 	bindingsMax = 1024
+	// noticesMax bounds the notices about its bindings that wait for one Session's turn.
+	noticesMax = 1024
+	// replacedTimeout is how long the application's part of the end of a Session may take whose
+	// Actor was bound to another one; replacedDelay is from then to the close, for what it sent
+	// to be read.
+	replacedTimeout = 30 * time.Second
+	replacedDelay   = 100 * time.Millisecond
 
 	// creationsMax bounds the creations that run at once on a node; more wait
 	// for their turn until their deadline.

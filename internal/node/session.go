@@ -38,6 +38,9 @@ type sessionConn struct {
 	closed bool
 	asked  int // binds under way, which have a place each; mu guards it
 
+	replacement atomic.Pointer[replacement] // nil: no other Session has taken an Actor of this one
+	notices     atomic.Int32                // that wait for the Session's turn
+
 	// Owned by the mailbox's claim.
 	instance any
 	started  bool
@@ -50,9 +53,11 @@ type sessionPort struct {
 	node     *Node
 	typ      *SessionType
 	frameMax int
-	authTime time.Duration // of types with Authenticate
-	times    session.LivenessTimes
-	moves    session.RouteLimits
+	// compressMin is the payload from which on packets to clients are compressed; 0: none.
+	compressMin int
+	authTime    time.Duration // of types with Authenticate
+	times       session.LivenessTimes
+	moves       session.RouteLimits
 }
 
 // packet is one entry of a Session's mailbox. All slices are views that owner
@@ -118,6 +123,8 @@ func (p *sessionPort) OnFrame(c *engine.Conn, frame []byte, owner *buf.Buf) erro
 	case verdict != session.InboundDeliver || s.closing:
 	case p.node.stopping.Load():
 		s.refuse(&pk, errStopping)
+	case s.replacement.Load() != nil:
+		s.refuse(&pk, errSessionTaken)
 	default:
 		s.deliver(&pk, owner)
 	}
@@ -152,8 +159,13 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	}
 	routes := s.routes.Swap(noRoutes)
 	s.mu.Unlock()
+	if r := s.replacement.Load(); r != nil {
+		r.closing.Stop()
+	}
 	for _, b := range routes.byActor {
-		b.unbind(s.id)
+		if !b.ended {
+			b.unbind(s.id)
+		}
 	}
 	why := disconnectOf(reason)
 	if s.box != nil {
@@ -299,10 +311,20 @@ func (s *sessionConn) write(p *session.Packet) *Error {
 	return s.queue(b)
 }
 
-// frame encodes a packet to the client.
+// frame encodes a packet to the client, compressed if the port says so and it pays. An
+// Error is sent plain: not every client inflates those.
 func (s *sessionConn) frame(p *session.Packet) (*buf.Buf, *Error) {
 	if len(p.Payload) > clientPayloadMax {
 		return nil, fail(errkind.CapacityExceeded, "", "", "a payload of %d bytes is over the limit of %d for clients", len(p.Payload), clientPayloadMax)
+	}
+	if least := s.port.compressMin; least > 0 && len(p.Payload) >= least && p.Kind != session.KindError {
+		room := buf.Get(len(p.Payload))
+		defer room.Free()
+		if small, pays := session.CompressPayload(room.Bytes(), p.Payload); pays {
+			q := *p
+			q.Payload, q.Compressed = small, true
+			p = &q
+		}
 	}
 	b := buf.Get(session.Size(p))
 	if _, err := session.Append(b.Bytes()[:0], p); err != nil {

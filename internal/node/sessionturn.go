@@ -3,8 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
-
-	"github.com/rs/zerolog"
+	"sync"
 
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
@@ -38,6 +37,41 @@ func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error {
 	return nil
 }
 
+// Bindings returns the Actors that are bound to the Session now.
+func (s *SessionContext) Bindings() (refs []ActorRef) {
+	s.conn.eachBinding(func(b *sessionBinding) { refs = append(refs, b.ref) })
+	return refs
+}
+
+// Binding returns the latest Actor of that type that is bound to the Session now.
+func (s *SessionContext) Binding(actorType string) (ref ActorRef, bound bool) {
+	var gen uint64
+	s.conn.eachBinding(func(b *sessionBinding) {
+		if b.typ == actorType && b.gen > gen {
+			ref, gen = b.ref, b.gen
+		}
+	})
+	return ref, gen != 0
+}
+
+// BoundTo returns the Actor of that id, and its type, if it is bound to the Session now.
+func (s *SessionContext) BoundTo(id string) (ref ActorRef, actorType string, bound bool) {
+	s.conn.eachBinding(func(b *sessionBinding) {
+		if b.ref.ID == id {
+			ref, actorType, bound = b.ref, b.typ, true
+		}
+	})
+	return ref, actorType, bound
+}
+
+// NotifyDisconnected ends one binding; see the public package.
+func (s *SessionContext) NotifyDisconnected(ctx context.Context, id string) error {
+	if err := s.conn.disconnect(ctx, id); err != nil {
+		return err
+	}
+	return nil
+}
+
 // Push sends a packet to the client. The bytes are copied.
 func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) error {
 	typ := s.conn.port.typ.Name
@@ -56,16 +90,40 @@ func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) er
 
 // Close ends the Session: what is queued for the client is sent before.
 func (s *SessionContext) Close(text string) {
+	s.conn.notify(&Notice{Kind: NoticeKicked, Text: text})
 	closeSessionAs(s.conn.conn, session.ServerDrain, engine.Requested, text)
 }
 
 // SessionCall is one packet, or one callback, in its Session's turn, with the rules of Call.
 type SessionCall struct {
 	turnContext
-	conn   *sessionConn
-	packet *packet
+	conn      *sessionConn
+	packet    packet
+	forwarded bool // the packet is a request, and its answer is an Actor's
 	// Outer is the public package's view of this value.
 	Outer any
+}
+
+// sessionCalls are those that no turn has. A call keeps its Outer, which is a view of it.
+var sessionCalls = sync.Pool{New: func() any { return new(SessionCall) }}
+
+// begin makes c the call of a turn for what was queued.
+func (c *SessionCall) begin(s *sessionConn, g gate, queued *packet) {
+	c.conn, c.packet, c.forwarded = s, *queued, false
+	*queued = packet{}
+	c.turnContext = turnContext{node: s.node, gate: g, deadline: clock.Never}
+	if c.packet.Kind == session.KindRequest || c.packet.run != nil {
+		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
+	}
+}
+
+// over ends the turn.
+func (c *SessionCall) over() {
+	c.packet.owner.Free()
+	if c.end() {
+		c.turnContext, c.conn, c.packet = turnContext{}, nil, packet{}
+		sessionCalls.Put(c)
+	}
 }
 
 // Session returns the Session whose turn it is.
@@ -85,15 +143,10 @@ func (s *sessionConn) Begin(*mailbox.Claim[packet]) {}
 
 // Consume implements mailbox.Consumer: one packet, or one callback, is one turn.
 func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
-	p := *queued
-	*queued = packet{}
-	defer p.owner.Free()
-	c := &SessionCall{conn: s, packet: &p}
-	c.node, c.gate, c.deadline = s.node, claim, clock.Never
-	if p.Kind == session.KindRequest || p.run != nil {
-		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
-	}
-	defer c.end()
+	c := sessionCalls.Get().(*SessionCall)
+	defer c.over()
+	c.begin(s, claim, queued)
+	p := &c.packet
 	switch {
 	case p.run != nil:
 		p.run(c)
@@ -103,24 +156,32 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 		return
 	}
 	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {
-		s.relayWaiting(c, &p.Packet, typ, p.owner)
+		if err := s.relayWaiting(c, &p.Packet, receiver{typ: typ}, p.owner); err != nil {
+			s.refuse(&p.Packet, err)
+		}
 		return
 	}
 	ended := false
 	defer func() {
 		if !ended { // the handler ended its goroutine
-			s.ran(c, &p, Reply{}, errTurnEnded)
+			s.ran(c, p, Reply{}, errTurnEnded)
 		}
 	}()
-	r, err := s.handle(c, &p)
+	r, err := s.handle(c, p)
 	ended = true
-	s.ran(c, &p, r, err)
+	s.ran(c, p, r, err)
 }
 
 // ran ends a packet whose handler has run, or that has none.
 func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
 	asks := p.Kind == session.KindRequest
 	switch {
+	case c.forwarded:
+		if err != nil {
+			s.node.counters.failedSends.Add(1)
+			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
+				Msg("a session's handler failed after it had forwarded its request")
+		}
 	case err == nil && !asks:
 	case err == nil:
 		resp := session.ResponseTo(&p.Packet)
@@ -155,14 +216,18 @@ func (s *sessionConn) failed(c *SessionCall, err *Error) {
 	if asks && !err.tellsOfDefect() {
 		return
 	}
-	level, what := zerolog.WarnLevel, "a session's send handler failed"
+	said, what := &n.said.sendFailed, "a session's send handler failed"
 	if asks {
-		what = "a session's request failed by its handler, or by who asked"
+		said, what = &n.said.requestFailed, "a session's request failed by its handler, or by who asked"
 	}
 	if err.isSenders() {
-		level = zerolog.DebugLevel
+		n.log.Debug().Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).Msg(what)
+		return
 	}
-	n.log.WithLevel(level).Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).Msg(what)
+	if left, ok := said.Take(clock.Now()); ok {
+		n.log.Warn().Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).
+			Int64("left_out", left).Msg(what)
+	}
 }
 
 // start makes the Session's own value, before anything of its type runs.

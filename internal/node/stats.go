@@ -15,6 +15,7 @@ type counters struct {
 	sessionsRefused atomic.Uint64
 	sessionsCutOff  atomic.Uint64
 	updatesIgnored  atomic.Uint64
+	sessionsTaken   atomic.Uint64
 	linksRefused    atomic.Uint64
 	panics          atomic.Uint64
 
@@ -36,7 +37,8 @@ type Stats struct {
 	SessionFaults   uint64 // sessions closed because their client broke the protocol or a limit
 	SessionsRefused uint64 // sessions closed because OnConnect or Authenticate failed, or nothing was authenticated in time
 	SessionsCutOff  uint64 // sessions closed because an actor of theirs moved and nothing was heard of it in time, or too much at once; logged
-	UpdatesIgnored  uint64 // updates about bound actors that move which came too late or for nothing; logged
+	SessionsTaken   uint64 // sessions that are or were closed because an actor of theirs was bound to another one
+	UpdatesIgnored  uint64 // updates about bound actors which came too late or for nothing; logged
 	LinksRefused    uint64 // connections on the link port that did not become links
 	Panics          uint64 // in application code and outside it
 
@@ -66,7 +68,7 @@ func (n *Node) Stats() Stats {
 		FailedCallbacks: n.counters.failedCallbacks.Load(),
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
 		SlowSessions: n.counters.slowSessions.Load(), SessionFaults: n.counters.sessionFaults.Load(), SessionsRefused: n.counters.sessionsRefused.Load(),
-		SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(),
+		SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(), SessionsTaken: n.counters.sessionsTaken.Load(),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 		Moves: MoveStats{
 			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),
