@@ -189,14 +189,14 @@ type SessionListener struct {
 	// IdleTimeout closes a session without application input; heartbeats do not
 	// count. Default 30 s; negative: never.
 	IdleTimeout time.Duration
-	// MaxConns bounds the port's connections, MaxPerIP those of one address; more
-	// are closed when they arrive. Default 65,536 and no bound.
-	MaxConns, MaxPerIP int
 	// CompressMin is the size, in bytes, from which on payloads to clients are
 	// compressed (LZ4), if that saves an eighth at least. It takes about a microsecond
 	// for each KiB, of a reply to another node's Actor on the event loop. What clients
 	// compress is taken in any case. Default 0: never.
 	CompressMin int
+	// MaxConns bounds the port's connections, MaxPerIP those of one address; more
+	// are closed when they arrive. Default 65,536 and no bound.
+	MaxConns, MaxPerIP int
 }
 
 func (c Config) internal() node.Config {

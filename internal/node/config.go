@@ -112,9 +112,9 @@ type SessionListener struct {
 	Type        string
 	FrameMax    int // header and payload; 0: 64 KiB; < 0: no cap of its own
 	IdleTimeout time.Duration
+	CompressMin int // bytes of a payload to a client; 0: never
 	MaxConns    int
 	MaxPerIP    int
-	CompressMin int // bytes of a payload to a client; 0: never
 }
 
 const (
@@ -276,14 +276,14 @@ func (c *Config) check(app *App) error {
 		if !ok {
 			return bad(errkind.NotConfigured, "listener %s wants session type %q, which is not defined", l.Addr, l.Type)
 		}
+		if l.CompressMin < 0 {
+			return bad(invalid, "CompressMin of listener %s must not be negative", l.Addr)
+		}
 		if len(typ.Relays) > 0 && c.Role == store.RoleNone {
 			return bad(errkind.NotConfigured, "session type %q relays packets to actors, and a node of RoleNone knows none; set Role", l.Type)
 		}
 		if _, _, err := net.SplitHostPort(l.Addr); err != nil {
 			return bad(invalid, "session address %q: %v", l.Addr, err)
-		}
-		if l.CompressMin < 0 {
-			return bad(invalid, "CompressMin of listener %s must not be negative", l.Addr)
 		}
 	}
 	return nil
