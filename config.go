@@ -1,6 +1,8 @@
 package zlnode
 
 import (
+	"crypto/tls"
+	"net/netip"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -197,7 +199,72 @@ type SessionListener struct {
 	// MaxConns bounds the port's connections, MaxPerIP those of one address; more
 	// are closed when they arrive. Default 65,536 and no bound.
 	MaxConns, MaxPerIP int
+
+	// Transport is what carries the clients' frames: TCP, the default, WS, TLS or WSS. A
+	// frame is a binary message of a WebSocket; any path will do, there are no subprotocols
+	// and no extensions.
+	Transport Transport
+	// TLSFiles are the PEM files of TLS and WSS. They are read at Start and followed: a new
+	// certificate is used by the next handshake, without a restart; one that cannot be used
+	// is logged, and the one before stays in use.
+	TLSFiles TLSFiles
+	// TLS is a configuration in place of TLSFiles. It is copied; the oldest version is TLS 1.2.
+	TLS *tls.Config
+	// Origins are those of the web pages that may connect by WS and WSS, each as a browser
+	// says it: "https://example.org". Default: any. Clients that are no browsers say none
+	// and may connect: who a client is, its first packet says, not where its page is from
+	// nor a cookie, which the node does not look at.
+	Origins []string
+	// TrustedProxies are the networks of load balancers, whose connections must begin with a
+	// header of the PROXY protocol, version 1 or 2: the client's address is the one that
+	// it names, for limits too. Default: none, and such a header is a bad frame. Only
+	// balancers must be able to connect from these networks.
+	TrustedProxies []netip.Prefix
+
+	// MaxUnadmitted bounds the connections of clients that have not proved themselves, or
+	// are not through the handshake of TLS or WebSocket, which must be over 2 s after the
+	// connection was made. Default 4,096. MaxHandshakes bounds those of them in a handshake
+	// of TLS or before a proxy's header, default 1,024. Negative: no bound.
+	MaxUnadmitted, MaxHandshakes int
+	// ConnRate bounds how often connections come to the port, NetworkRate how often from
+	// one network; more are closed when they arrive. Default: no bounds.
+	ConnRate, NetworkRate ConnRate
+	// NetworkBits4 and NetworkBits6 say which IPv4 and IPv6 addresses are one network, for
+	// MaxPerIP and NetworkRate: those with the same first bits. Default 32 and 64.
+	NetworkBits4, NetworkBits6 int
+	// InputRate bounds what one client sends, in bytes and in frames; one that sends more
+	// is closed. The bytes that it allows at once must not be less than FrameMax; what comes
+	// within one turn of an event loop counts as at once. Default: no bound.
+	InputRate InputRate
+	// FrameTimeout is how long a frame may take from its first byte to its last, default
+	// 5 s. StallTimeout closes a client that takes no byte while some wait for it, default
+	// 10 s.
+	FrameTimeout, StallTimeout time.Duration
 }
+
+// Transport is what carries the frames of a SessionListener's clients.
+type Transport = node.Transport
+
+// The transports.
+const (
+	// TCP: the frames, one behind the other.
+	TCP = node.TCP
+	// WS: each frame is a binary message of a WebSocket.
+	WS = node.WS
+	// TLS: as TCP, encrypted.
+	TLS = node.TLS
+	// WSS: as WS, encrypted.
+	WSS = node.WSS
+)
+
+// TLSFiles names the PEM files of a SessionListener's encryption.
+type TLSFiles = node.TLSFiles
+
+// ConnRate bounds how often connections come to a SessionListener.
+type ConnRate = node.ConnRate
+
+// InputRate bounds what one client of a SessionListener sends.
+type InputRate = node.InputRate
 
 func (c Config) internal() node.Config {
 	weight := c.Weight

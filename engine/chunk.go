@@ -31,6 +31,8 @@ type chunk struct {
 	state atomic.Uint64 // see below
 	done  atomic.Uint32 // bytes in room
 	grade uint8         // index into chunkPools
+	lead  uint8         // bytes of room that go out before b
+	led   bool          // they are written; the loop's
 	room  []byte
 }
 
@@ -78,56 +80,51 @@ func (c *chunk) init(grade uint8, room []byte) *chunk {
 	return c
 }
 
-// newChunk returns a chunk that holds b's bytes, or b itself, to be pushed on
-// below. It takes over the caller's reference to b.
-func newChunk(b *buf.Buf, below *chunk) *chunk {
-	n := len(b.Bytes())
+// newChunk returns a chunk that holds the bytes of lead and p, appendMax at most, as its
+// first message and is open to more, to be pushed on below.
+func newChunk(lead, p []byte, below *chunk) *chunk {
+	n := len(lead) + len(p)
 	grade := 0
-	if n <= appendMax {
-		if below != nil {
-			grade = min(int(below.grade)+1, len(chunkPools)-1)
-		}
-		if grade == 0 && n > len(chunk0{}.bytes) {
-			grade = 1
-		}
+	if below != nil {
+		grade = min(int(below.grade)+1, len(chunkPools)-1)
+	}
+	if grade == 0 && n > len(chunk0{}.bytes) {
+		grade = 1
 	}
 	c := chunkPools[grade].Get().(*chunk)
-	c.begin(b)
+	c.begin(lead, p)
 	return c
 }
 
-// begin starts a life of c with b as its first message, open to more if it holds
-// bytes. c is in no queue.
-func (c *chunk) begin(b *buf.Buf) {
-	n := len(b.Bytes())
-	life := (c.state.Load() + stateLife) &^ (stateLife - 1)
-	if n > appendMax {
-		c.b = b
-		c.state.Store(life | stateSealed | stateMessage)
-		return
-	}
-	copy(c.room, b.Bytes())
-	b.Free()
+// begin starts a life of c, which is in no queue, with the bytes of lead and p as its
+// first message, open to more.
+func (c *chunk) begin(lead, p []byte) {
+	n := copy(c.room, lead)
+	n += copy(c.room[n:], p)
 	c.done.Store(uint32(n))
-	c.state.Store(life | stateMessage | uint64(n))
+	c.state.Store((c.state.Load()+stateLife)&^(stateLife-1) | stateMessage | uint64(n))
 }
 
-// beginParts is begin for a message of head and p.
-func (c *chunk) beginParts(head *buf.Buf, p *parts) {
-	c.b, c.parts = head, p
+// beginParts starts a life of c, which is in no queue, with a message of b and p by
+// reference; p may be nil.
+func (c *chunk) beginParts(b *buf.Buf, p *parts) {
+	c.b, c.parts = b, p
 	c.state.Store((c.state.Load()+stateLife)&^(stateLife-1) | stateSealed | stateMessage)
 }
 
-// append adds p, if c is still on top of its queue and has room.
-func (c *chunk) append(p []byte, top *atomic.Pointer[chunk]) bool {
+// append adds the bytes of lead and p as a message, if c is still on top of its queue and
+// has room.
+func (c *chunk) append(lead, p []byte, top *atomic.Pointer[chunk]) bool {
+	n := len(lead) + len(p)
 	for {
-		seen, ok := c.look(len(p), top)
+		seen, ok := c.look(n, top)
 		if !ok {
 			return false
 		}
-		if c.reserve(seen, len(p)) {
-			copy(c.room[seen&stateBytes:], p)
-			c.done.Add(uint32(len(p)))
+		if c.reserve(seen, n) {
+			room := c.room[seen&stateBytes:]
+			copy(room[copy(room, lead):], p)
+			c.done.Add(uint32(n))
 			return true
 		}
 	}
@@ -152,17 +149,32 @@ func (c *chunk) whole() bool {
 	return c.b != nil || uint64(c.done.Load()) == c.state.Load()&stateBytes
 }
 
-// content returns the bytes of a sealed and whole chunk; of one with parts, those
-// of the head or of the view that goes out next.
+// content returns the bytes of a sealed and whole chunk; of one with a lead or parts,
+// those of the lead, the head or the view that goes out next.
 func (c *chunk) content() []byte {
 	switch {
 	case c.b == nil:
 		return c.room[:c.done.Load()]
+	case c.leads():
+		return c.room[:c.lead]
 	case c.parts != nil && c.parts.begun > 0:
 		return c.parts.body[c.parts.begun-1]
 	default:
 		return c.b.Bytes()
 	}
+}
+
+// leads reports whether the lead goes out next. Loop only.
+func (c *chunk) leads() bool { return c.lead > 0 && !c.led }
+
+// advance goes on to what comes behind content and reports whether there is more. Loop
+// only.
+func (c *chunk) advance() bool {
+	if c.leads() {
+		c.led = true
+		return true
+	}
+	return c.parts.advance()
 }
 
 // cost is what the messages of a sealed chunk count in outQueue.pending.
@@ -175,12 +187,13 @@ func (c *chunk) cost() int64 {
 	case c.parts != nil:
 		cost += int64(c.parts.size)
 	}
-	return cost + int64(len(c.b.Bytes()))
+	return cost + int64(c.lead) + int64(len(c.b.Bytes()))
 }
 
 // free ends this life of a chunk that is sealed and whole.
 func (c *chunk) free() {
 	c.b.Free()
 	c.b, c.parts, c.next = nil, nil, nil
+	c.lead, c.led = 0, false
 	chunkPools[c.grade].Put(c)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/netip"
 	"sync/atomic"
@@ -23,6 +24,8 @@ type Conn struct {
 	p      *Protocol
 	from   *Listener // nil: dialled
 	remote netip.AddrPort
+	ws     *webSocket // nil: frames follow one another without messages
+	tls    *secure    // nil: not encrypted
 
 	// Set when the loop opens the connection, before the Handler sees it.
 	loop   *loop
@@ -45,6 +48,7 @@ type Conn struct {
 	blocked   bool // the socket took no more; the watcher will tell
 	watched   bool // the watcher knows the connection
 	graceOver bool // Close has waited long enough
+	presented bool // the Handler's OnOpen was called
 	partAsked bool // Placer was asked about part, or need not be
 	data      any
 
@@ -69,6 +73,25 @@ func (c *Conn) Dialled() bool { return c.from == nil }
 
 // RemoteAddr returns the peer's "host:port". Safe for concurrent use.
 func (c *Conn) RemoteAddr() string { return c.remote.String() }
+
+// Transport returns that of its listener, or TCP. Safe for concurrent use.
+func (c *Conn) Transport() Transport {
+	if c.from == nil {
+		return TCP
+	}
+	return c.from.cfg.Transport
+}
+
+// TLS returns what is known of the connection's encryption, such as the client's
+// certificates, which were verified as the listener's configuration demands; nil without
+// TLS. It is the caller's, what it points to must not be changed. Safe for concurrent use.
+func (c *Conn) TLS() *tls.ConnectionState {
+	if c.tls == nil {
+		return nil
+	}
+	s := c.tls.conn.ConnectionState()
+	return &s
+}
 
 // String names the connection in logs and errors. Safe for concurrent use.
 func (c *Conn) String() string {

@@ -7,7 +7,7 @@ import "github.com/zlnode/zlnode/internal/clock"
 // finds out when it fires: so setting and clearing one costs a store, also where
 // that happens for every read. Loop only.
 type deadlines struct {
-	hello clock.Mono // Admit must have been called
+	hello clock.Mono // Admit must have been called; set before the loop has the connection
 	frame clock.Mono // the frame begun must be whole
 	stall clock.Mono // the peer must have taken a byte
 	grace clock.Mono // what Close waits for must have happened

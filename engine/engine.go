@@ -176,17 +176,28 @@ func (e *Engine) Dial(ctx context.Context, addr string, p *Protocol) (*Conn, err
 		}
 		return nil, fmt.Errorf("engine: dial %q for protocol %q: %w", addr, p.Name, err)
 	}
-	return e.enter(s, p, nil)
+	return e.enter(s, p, nil, entry{began: clock.Now(), remote: addrPort(s.RemoteAddr())})
+}
+
+// entry is what is known of a socket before its loop has it.
+type entry struct {
+	began  clock.Mono     // when it was accepted or dialled
+	remote netip.AddrPort // the peer, or whom a proxy speaks for
+	tls    *secure        // nil: not encrypted
 }
 
 // enter hands a socket to the reactor and returns when OnOpen has run. It closes
 // the socket if it fails.
-func (e *Engine) enter(s net.Conn, p *Protocol, from *Listener) (*Conn, error) {
+func (e *Engine) enter(s net.Conn, p *Protocol, from *Listener, x entry) (*Conn, error) {
 	if !e.beginEnter() {
 		return nil, joinClose(ErrEngineClosed, s)
 	}
 	defer e.entering.Done()
-	c := &Conn{id: e.lastID.Add(1), engine: e, p: p, from: from, remote: addrPort(s.RemoteAddr())}
+	c := &Conn{id: e.lastID.Add(1), engine: e, p: p, from: from, remote: x.remote, tls: x.tls}
+	if from != nil && from.cfg.Transport.Messages() {
+		c.ws = &webSocket{origins: from.cfg.Origins}
+	}
+	c.deadline.hello = x.began.Add(p.helloTimeout())
 	c.sched.Store(tokenTaken) // the loop's, until OnOpen has run
 	c.timer = timer{conn: c, kind: handlerTimer}
 	c.deadline.timer = timer{conn: c, kind: deadlineTimer}

@@ -22,6 +22,9 @@ func (c *Conn) receive(b []byte) {
 		return
 	}
 	switch {
+	case c.ws != nil:
+		c.receiveMessages(b)
+		return
 	case c.placed != nil:
 		b = c.continuePlaced(b)
 	case c.part != nil:
@@ -224,4 +227,7 @@ func (c *Conn) dropPart() {
 	c.part.Free()
 	c.part, c.placed = nil, nil
 	c.deadline.frame = 0
+	if c.ws != nil {
+		c.ws.drop()
+	}
 }

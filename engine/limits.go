@@ -33,6 +33,10 @@ const (
 	// DefaultMaxUnadmitted bounds connections that have not said hello.
 	DefaultMaxUnadmitted = 4_096
 
+	// DefaultMaxHandshakes bounds TLS handshakes under way: each has a goroutine, and one
+	// takes about a millisecond of a processor.
+	DefaultMaxHandshakes = 1_024
+
 	// maxLoops is gnet's bound.
 	maxLoops = 256
 	// readBytes is the size of a loop's read block: what one connection may

@@ -1,31 +1,132 @@
 package engine
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/sparse"
 )
 
-// Listen describes a listener.
+// Listen describes a listener. Bounds that are reached close what comes in addition at
+// once; Stats counts it.
 type Listen struct {
 	// Addr is "host:port"; port 0 takes a free one, see Listener.Addr.
 	Addr string
-	// Protocol is that of the accepted connections.
+	// Protocol is that of the accepted connections. On TLS, WS and WSS Placer's frames
+	// are never read straight into their places, on WS and WSS it is not asked.
 	Protocol *Protocol
+
+	// Transport is what carries the frames. The zero value is TCP.
+	Transport Transport
+	// TLS is the configuration of TLS and WSS, which need one; see also TLSFiles. It is
+	// copied; TLS 1.2 is the oldest version, and if it names no protocols (ALPN) WSS speaks
+	// http/1.1. One that its GetConfigForClient returns is used as it is. Handshakes run
+	// in goroutines of their own, within HelloTimeout.
+	TLS *tls.Config
+	// Origins are those of the web pages that may connect by WS and WSS, each as a browser
+	// says it: "https://example.org". Empty: any. Clients that are no browsers say none
+	// and may connect; so it protects users of pages, and a connection is to be
+	// authenticated by its first frame, not by the cookies that a browser adds.
+	Origins []string
+	// TrustedProxies are the networks of proxies whose connections begin with a header of
+	// the PROXY protocol, version 1 or 2, of at most 536 bytes and within HelloTimeout; a
+	// connection from there without one is closed. RemoteAddr and all bounds by address
+	// are those of the client that it names, if it names one. From elsewhere the same
+	// bytes are the client's own.
+	TrustedProxies []netip.Prefix
 
 	// MaxConns bounds the listener's open connections. 0 = DefaultMaxConns,
 	// negative = no bound.
 	MaxConns int
-	// MaxPerIP bounds those of one IPv4 address or one IPv6 /64 network. 0 or
-	// negative = no bound: behind a load balancer all come from one address.
+	// MaxPerIP bounds those of one network; see NetworkBits4. 0 or negative = no bound:
+	// behind a load balancer that is not trusted all come from one address.
 	MaxPerIP int
-	// MaxUnadmitted bounds those for which Admit was not called yet. 0 =
-	// DefaultMaxUnadmitted, negative = no bound.
+	// MaxUnadmitted bounds those for which Admit was not called yet, handshakes of
+	// transports included. 0 = DefaultMaxUnadmitted, negative = no bound.
 	MaxUnadmitted int
+	// MaxHandshakes bounds the TLS handshakes and PROXY headers under way, each of which
+	// has a goroutine. 0 = DefaultMaxHandshakes, negative = no bound.
+	MaxHandshakes int
+	// ConnRate bounds how often connections come, NetworkRate how often from one network.
+	ConnRate, NetworkRate ConnRate
+	// NetworkBits4 and NetworkBits6 say which IPv4 and IPv6 addresses are one network:
+	// those whose first bits are the same. 0 = 32 and 64.
+	NetworkBits4, NetworkBits6 int
+}
+
+// Check says what of the fields cannot be, those of Protocol's times and bounds included,
+// and opens nothing. The error names the field. Of Protocol FrameSize and Handler may be
+// missing.
+func (l Listen) Check() error {
+	if l.Protocol != nil {
+		if _, err := l.Protocol.complete(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case l.ConnRate.PerSecond < 0 || l.ConnRate.Burst < 0:
+		return errors.New("ConnRate must not be negative")
+	case l.NetworkRate.PerSecond < 0 || l.NetworkRate.Burst < 0:
+		return errors.New("NetworkRate must not be negative")
+	case l.Transport >= transportCount:
+		return fmt.Errorf("unknown Transport %d", l.Transport)
+	case l.Transport.Encrypted() && l.TLS == nil:
+		return fmt.Errorf("%v needs TLS", l.Transport)
+	case !l.Transport.Encrypted() && l.TLS != nil:
+		return fmt.Errorf("TLS is set, and the Transport is %v", l.Transport)
+	case !l.Transport.Messages() && len(l.Origins) > 0:
+		return fmt.Errorf("Origins are set, and the Transport is %v", l.Transport)
+	case l.NetworkBits4 < 0 || l.NetworkBits4 > 32:
+		return fmt.Errorf("NetworkBits4 %d is not in 1 to 32", l.NetworkBits4)
+	case l.NetworkBits6 < 0 || l.NetworkBits6 > 128:
+		return fmt.Errorf("NetworkBits6 %d is not in 1 to 128", l.NetworkBits6)
+	}
+	for _, p := range l.TrustedProxies {
+		if !p.IsValid() {
+			return errors.New("TrustedProxies has a network that is none")
+		}
+	}
+	if l.TLS != nil && len(l.TLS.Certificates) == 0 && l.TLS.GetCertificate == nil && l.TLS.GetConfigForClient == nil {
+		return errors.New("TLS has no certificate")
+	}
+	return nil
+}
+
+// resolve returns a copy with the defaults filled in, or says what is wrong.
+func (l Listen) resolve() (Listen, error) {
+	p, err := l.Protocol.resolve()
+	if err != nil {
+		return l, err
+	}
+	if err := l.Check(); err != nil {
+		return l, fmt.Errorf("engine: listener %q for protocol %q: %w", l.Addr, p.Name, err)
+	}
+	l.Protocol = p
+	set := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	set(&l.MaxConns, DefaultMaxConns)
+	set(&l.MaxUnadmitted, DefaultMaxUnadmitted)
+	set(&l.MaxHandshakes, DefaultMaxHandshakes)
+	set(&l.NetworkBits4, 32)
+	set(&l.NetworkBits6, 64)
+	set(&l.ConnRate.Burst, max(l.ConnRate.PerSecond, 1))
+	set(&l.NetworkRate.Burst, max(l.NetworkRate.PerSecond, 1))
+	l.Origins, l.TrustedProxies = slices.Clone(l.Origins), slices.Clone(l.TrustedProxies)
+	if l.TLS != nil {
+		l.TLS = l.TLS.Clone()
+		completeTLS(l.TLS, l.Transport)
+	}
+	return l, nil
 }
 
 // Listener is a bound port. Its methods are safe for concurrent use.
@@ -33,7 +134,9 @@ type Listen struct {
 // The engine accepts by itself, one connection after the other: gnet's acceptor
 // ends the whole reactor when descriptors run out, and knows no limits. As the
 // next connection is accepted only when the loop has opened the last one, a flood
-// of connects takes at most one event of each loop turn.
+// of connects takes at most one event of each loop turn. What must be read before a loop
+// may have the connection, a proxy's header and a TLS handshake, is read in a goroutine
+// (prepare.go).
 type Listener struct {
 	engine *Engine
 	p      *Protocol
@@ -42,25 +145,21 @@ type Listener struct {
 
 	conns      atomic.Int64
 	unadmitted atomic.Int64
-	perIP      struct { // a leaf: nothing is called while it is held
-		sync.Mutex
-		conns map[netip.Addr]int
-	}
+	preparing  atomic.Int64
+	networks   networks
+	rate       tokens // the accept loop's
+
+	saidRefused, saidUnprepared sparse.Line
 }
 
 // Listen binds l.Addr before it returns and then accepts. ErrEngineClosed if the
 // engine is closed; other errors name the protocol and the address.
 func (e *Engine) Listen(l Listen) (*Listener, error) {
-	p, err := l.Protocol.resolve()
+	l, err := l.resolve()
 	if err != nil {
 		return nil, err
 	}
-	if l.MaxConns == 0 {
-		l.MaxConns = DefaultMaxConns
-	}
-	if l.MaxUnadmitted == 0 {
-		l.MaxUnadmitted = DefaultMaxUnadmitted
-	}
+	p := l.Protocol
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false) // the reactor takes plain TCP sockets
 	ln, err := lc.Listen(e.ctx, "tcp", l.Addr)
@@ -71,7 +170,10 @@ func (e *Engine) Listen(l Listen) (*Listener, error) {
 		return nil, fmt.Errorf("engine: listen on %q for protocol %q: %w", l.Addr, p.Name, err)
 	}
 	s := &Listener{engine: e, p: p, ln: ln, cfg: l}
-	s.perIP.conns = make(map[netip.Addr]int)
+	s.networks = networks{
+		v4: l.NetworkBits4, v6: l.NetworkBits6, maxConns: l.MaxPerIP, rate: l.NetworkRate,
+		table: make(map[netip.Addr]*network),
+	}
 	if !e.addListener(s) {
 		return nil, joinClose(ErrEngineClosed, ln)
 	}
@@ -139,75 +241,76 @@ func (s *Listener) acceptOne() error {
 	if err != nil {
 		return err
 	}
+	now := clock.Now()
+	remote := addrPort(nc.RemoteAddr())
 	n := &s.engine.count
-	ip := ipKey(nc.RemoteAddr())
+	proxied := s.trusts(remote.Addr())
+	prepared := proxied || s.cfg.Transport.Encrypted()
 	switch {
 	case over(s.cfg.MaxConns, s.conns.Load()):
-		n.refusedMaxConns.Add(1)
+		s.refuse(nc, remote, &n.refusedMaxConns, "MaxConns")
 	case over(s.cfg.MaxUnadmitted, s.unadmitted.Load()):
-		n.refusedUnadmitted.Add(1)
-	case !s.enterIP(ip):
-		n.refusedPerIP.Add(1)
+		s.refuse(nc, remote, &n.refusedUnadmitted, "MaxUnadmitted")
+	case prepared && over(s.cfg.MaxHandshakes, s.preparing.Load()):
+		s.refuse(nc, remote, &n.refusedHandshakes, "MaxHandshakes")
+	case !s.rate.take(s.cfg.ConnRate, now):
+		s.refuse(nc, remote, &n.refusedRate, "ConnRate")
+	case !proxied && !s.enterNetwork(nc, remote, now):
+	case prepared:
+		return s.prepare(nc, remote, proxied, now)
 	default:
-		s.conns.Add(1)
-		s.unadmitted.Add(1)
-		n.unadmitted.Add(1)
-		if _, err := s.engine.enter(nc, s.p, s); err != nil {
-			s.unadmitted.Add(-1)
-			n.unadmitted.Add(-1)
-			s.conns.Add(-1)
-			s.leaveIP(ip)
+		s.addPlaces(1)
+		if _, err := s.engine.enter(nc, s.p, s, entry{began: now, remote: remote}); err != nil {
+			s.addPlaces(-1)
+			s.networks.leave(remote.Addr())
 			return err
 		}
-		return nil
 	}
-	_ = nc.Close() // the peer is told by the end of the stream
 	return nil
+}
+
+// trusts reports whether connections of ip begin with a proxy's header.
+func (s *Listener) trusts(ip netip.Addr) bool {
+	return slices.ContainsFunc(s.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// enterNetwork takes a place of the peer's network, or refuses the connection.
+func (s *Listener) enterNetwork(nc net.Conn, remote netip.AddrPort, now clock.Mono) bool {
+	n := &s.engine.count
+	switch s.networks.enter(remote.Addr(), now) {
+	case refusedConns:
+		s.refuse(nc, remote, &n.refusedPerIP, "MaxPerIP")
+	case refusedRate:
+		s.refuse(nc, remote, &n.refusedNetworkRate, "NetworkRate")
+	case notRefused:
+		return true
+	}
+	return false
+}
+
+// refuse closes a connection that a bound leaves no room for. The peer is told by the end
+// of the stream.
+func (s *Listener) refuse(nc net.Conn, remote netip.AddrPort, count *atomic.Uint64, bound string) {
+	count.Add(1)
+	_ = nc.Close()
+	if left, ok := s.saidRefused.Take(clock.Now()); ok {
+		s.engine.log.Warn().Str("protocol", s.p.Name).Str("bound", bound).Stringer("peer", remote).Int64("left_out", left).
+			Msg("a connection is refused, as a bound of the listener is reached")
+	}
 }
 
 // over reports whether a bound leaves no room for one more.
 func over(bound int, have int64) bool { return bound > 0 && have >= int64(bound) }
 
+// addPlaces takes n places of a connection that is not admitted, or gives them back.
+func (s *Listener) addPlaces(n int64) {
+	s.conns.Add(n)
+	s.unadmitted.Add(n)
+	s.engine.count.unadmitted.Add(n)
+}
+
 // leave gives back the place of a connection that has closed. Its loop's.
 func (s *Listener) leave(c *Conn) {
 	s.conns.Add(-1)
-	s.leaveIP(maskIP(c.remote.Addr()))
-}
-
-// enterIP takes a place of the address, if there is one.
-func (s *Listener) enterIP(ip netip.Addr) bool {
-	if s.cfg.MaxPerIP <= 0 {
-		return true
-	}
-	s.perIP.Lock()
-	defer s.perIP.Unlock()
-	if s.perIP.conns[ip] >= s.cfg.MaxPerIP {
-		return false
-	}
-	s.perIP.conns[ip]++
-	return true
-}
-
-func (s *Listener) leaveIP(ip netip.Addr) {
-	if s.cfg.MaxPerIP <= 0 {
-		return
-	}
-	s.perIP.Lock()
-	defer s.perIP.Unlock()
-	if s.perIP.conns[ip]--; s.perIP.conns[ip] <= 0 {
-		delete(s.perIP.conns, ip)
-	}
-}
-
-func ipKey(a net.Addr) netip.Addr { return maskIP(addrPort(a).Addr()) }
-
-// maskIP returns the unit that MaxPerIP counts: whoever has one IPv6 address
-// has the /64 around it.
-func maskIP(ip netip.Addr) netip.Addr {
-	if ip.Is6() {
-		if net64, err := ip.WithZone("").Prefix(64); err == nil {
-			return net64.Addr()
-		}
-	}
-	return ip
+	s.networks.leave(c.remote.Addr())
 }

@@ -141,19 +141,19 @@ func TestALimitRefusesAndGivesPlacesBack(t *testing.T) {
 }
 
 func TestAddressesAreCountedBySubscriber(t *testing.T) {
-	for in, want := range map[string]string{
-		"192.0.2.7":         "192.0.2.7",
-		"2001:db8:1:2:3::4": "2001:db8:1:2::",
-		"2001:db8:1:2:9::9": "2001:db8:1:2::",
-		"fe80::1:2%eth0":    "fe80::",
+	n := networks{v4: 32, v6: 64}
+	wide := networks{v4: 24, v6: 48}
+	for in, want := range map[string][2]string{
+		"192.0.2.7":         {"192.0.2.7", "192.0.2.0"},
+		"2001:db8:1:2:3::4": {"2001:db8:1:2::", "2001:db8:1::"},
+		"2001:db8:1:2:9::9": {"2001:db8:1:2::", "2001:db8:1::"},
+		"fe80::1:2%eth0":    {"fe80::", "fe80::"},
+		"::ffff:192.0.2.7":  {"192.0.2.7", "192.0.2.0"},
 	} {
-		if got := maskIP(netip.MustParseAddr(in)).String(); got != want {
+		ip := netip.MustParseAddr(in)
+		if got := [2]string{n.networkOf(ip).String(), wide.networkOf(ip).String()}; got != want {
 			t.Errorf("%s counts as %s, want %s", in, got, want)
 		}
-	}
-	mapped := &net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 9}
-	if got := ipKey(mapped).String(); got != "192.0.2.7" {
-		t.Errorf("a mapped IPv4 address counts as %s", got)
 	}
 }
 

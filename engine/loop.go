@@ -24,6 +24,7 @@ type loop struct {
 	gather gather
 	ends   []int  // of the frames of one batch; batchFrames long
 	ahead  []byte // what was read behind a placed frame; aheadBytes long
+	plain  []byte // what was read and decrypted; readBytes long, nil until needed
 
 	waiting connQueue // taken from dirty, not served yet, oldest first
 	conns   *Conn     // open ones, linked by prevOpen and nextOpen
@@ -61,6 +62,14 @@ func newLoop(e *Engine) *loop {
 	l.wheel.init(clock.Now())
 	l.due.Store(int64(clock.Never))
 	return l
+}
+
+// plainBlock returns the block for what was decrypted. Loop only.
+func (l *loop) plainBlock() []byte {
+	if l.plain == nil {
+		l.plain = make([]byte, readBytes)
+	}
+	return l.plain
 }
 
 // push puts c, whose token the caller holds, into the dirty list. The first one

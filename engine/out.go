@@ -10,11 +10,16 @@ import (
 
 // send queues b within limit and brings the loop.
 func (c *Conn) send(b *buf.Buf, limit int64) error {
-	if err := c.out.put(b, limit); err != nil {
-		return err
+	var err error
+	if c.ws == nil {
+		err = c.out.put(b, limit)
+	} else {
+		err = c.out.putMessage(b, limit)
 	}
-	c.wantFlush()
-	return nil
+	if err == nil {
+		c.wantFlush()
+	}
+	return err
 }
 
 // flush writes what is queued, flushBytes at most, with one system call. An error
@@ -24,6 +29,9 @@ func (c *Conn) send(b *buf.Buf, limit int64) error {
 func (c *Conn) flush() error {
 	if invariant.Enabled {
 		invariant.Check(c.socket.OutboundBuffered() == 0, "engine: bytes were copied into the reactor's own out buffer")
+	}
+	if c.tls != nil {
+		return c.flushSecure()
 	}
 	if c.out.waits() {
 		g := &c.loop.gather

@@ -51,12 +51,15 @@ func (q *outQueue) put(b *buf.Buf, limit int64) error {
 		b.Free()
 		return nil
 	}
-	top := q.top.Load()
-	if len(p) <= appendMax && top != nil && top.append(p, &q.top) {
-		b.Free()
+	if len(p) > appendMax {
+		q.push(newLedChunk(nil, b, nil))
 		return nil
 	}
-	q.push(newChunk(b, top))
+	top := q.top.Load()
+	if top == nil || !top.append(nil, p, &q.top) {
+		q.push(newChunk(nil, p, top))
+	}
+	b.Free()
 	return nil
 }
 
@@ -127,6 +130,9 @@ func (q *outQueue) gather(g *gather, budget int) {
 			return
 		}
 		off = 0
+		if c.leads() && !g.addUpTo(budget, c.b.Bytes()) {
+			return
+		}
 		for _, p := range c.parts.rest() {
 			if !g.addUpTo(budget, p) {
 				return
@@ -152,7 +158,7 @@ func (q *outQueue) wrote(n int) *parts {
 		}
 		n -= left
 		q.off = 0
-		if c.parts.advance() {
+		if c.advance() {
 			continue
 		}
 		ended.add(c.parts)

@@ -288,13 +288,13 @@ func TestAStaleLookReservesNothing(t *testing.T) {
 		"taken by the loop": func(q *outQueue, _ *chunk) { q.take() },
 		"reused by another queue": func(q *outQueue, c *chunk) {
 			q.take()
-			c.begin(buf.Copy([]byte("a")))
+			c.begin(nil, []byte("a"))
 			new(outQueue).push(c)
 		},
 		"reused by the same queue": func(q *outQueue, c *chunk) {
 			q.take()
 			q.first, q.last = nil, nil
-			c.begin(buf.Copy([]byte("a")))
+			c.begin(nil, []byte("a"))
 			q.push(c)
 		},
 		"appended to": func(q *outQueue, _ *chunk) {

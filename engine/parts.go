@@ -36,25 +36,29 @@ type parts struct {
 // and one MessageCost, has the same errors, is safe for concurrent use and never
 // blocks.
 func (c *Conn) SendParts(head *buf.Buf, body [][]byte, done func(written bool)) error {
-	if err := c.out.putParts(head, &parts{body: body, done: done}, c.p.OutMax); err != nil {
+	if err := c.out.putParts(head, &parts{body: body, done: done}, c.ws != nil, c.p.OutMax); err != nil {
 		return err
 	}
 	c.wantFlush()
 	return nil
 }
 
-// putParts is put for a message of SendParts.
-func (q *outQueue) putParts(head *buf.Buf, p *parts, limit int64) error {
+// putParts is put for a message of SendParts, or putMessage if it is one of a WebSocket.
+func (q *outQueue) putParts(head *buf.Buf, p *parts, message bool, limit int64) error {
 	for _, v := range p.body {
 		p.size += len(v)
 	}
-	if err := q.enter(int64(len(head.Bytes())+p.size)+MessageCost, limit); err != nil {
+	size := len(head.Bytes()) + p.size
+	var lead [messageHeadMax]byte
+	n := 0
+	if message && size > 0 {
+		lead, n = messageHead(size)
+	}
+	if err := q.enter(int64(n+size)+MessageCost, limit); err != nil {
 		head.Free()
 		return err
 	}
-	c := chunkPools[0].Get().(*chunk)
-	c.beginParts(head, p)
-	q.push(c)
+	q.push(newLedChunk(lead[:n], head, p))
 	return nil
 }
 

@@ -62,7 +62,7 @@ func TestMessagesOfPartsKeepTheirBytesAndPlaceHoweverLittleIsWritten(t *testing.
 				}
 				told = append(told, n)
 			}
-			if err := q.putParts(head, &parts{body: body, done: done}, 1<<30); err != nil {
+			if err := q.putParts(head, &parts{body: body, done: done}, false, 1<<30); err != nil {
 				t.Fatal(err)
 			}
 			if rng.IntN(4) == 0 {
@@ -86,7 +86,7 @@ func TestMessagesOfPartsKeepTheirBytesAndPlaceHoweverLittleIsWritten(t *testing.
 func TestViewsAreWrittenFromWhereTheyAre(t *testing.T) {
 	var q outQueue
 	views := [][]byte{make([]byte, 256<<10), make([]byte, copyMax+1)}
-	err := q.putParts(buf.Copy([]byte("head")), &parts{body: views, done: func(bool) {}}, 1<<20)
+	err := q.putParts(buf.Copy([]byte("head")), &parts{body: views, done: func(bool) {}}, false, 1<<20)
 	if err != nil || !q.waits() {
 		t.Fatal(err)
 	}
@@ -379,7 +379,7 @@ func TestADoneThatEndsAnotherConnectionMayRunWhenTheLoopIsGone(t *testing.T) {
 func TestAMessageOfPartsInOneSegmentDecodesLikeAnyOther(t *testing.T) {
 	var q outQueue
 	body := binary.BigEndian.AppendUint64(nil, 42)
-	if err := q.putParts(buf.Copy(prefix(8)), &parts{body: [][]byte{nil, body, {}}, done: func(bool) {}}, 1000); err != nil {
+	if err := q.putParts(buf.Copy(prefix(8)), &parts{body: [][]byte{nil, body, {}}, done: func(bool) {}}, false, 1000); err != nil {
 		t.Fatal(err)
 	}
 	r := newReader(&q)

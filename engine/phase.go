@@ -35,17 +35,28 @@ func (c *Conn) opened(l *loop, socket gnet.Conn) gnet.Action {
 	l.add(c)
 	c.engine.living.Add(1)
 	c.engine.count.opened(c)
-	now := clock.Now()
+	if c.p.Rate != nil {
+		c.bucket = newBucket(c.p.Rate, clock.Now())
+	}
+	if c.p.HelloTimeout > 0 || c.ws != nil {
+		c.setDeadline(&c.deadline.hello, c.deadline.hello)
+	}
+	if c.ws == nil {
+		c.present()
+	}
+	if c.tls != nil {
+		c.receiveSecure(nil) // what came with the handshake's end
+	}
+	return c.finish()
+}
+
+// present shows the connection to the Handler: messages can be sent now.
+func (c *Conn) present() {
+	c.presented = true
 	if c.p.HelloTimeout < 0 {
 		c.Admit()
-	} else {
-		c.setDeadline(&c.deadline.hello, now.Add(c.p.HelloTimeout))
-	}
-	if c.p.Rate != nil {
-		c.bucket = newBucket(c.p.Rate, now)
 	}
 	c.p.Handler.OnOpen(c)
-	return c.finish()
 }
 
 // finish ends every call of the loop for c: it does what the calls of handlers
@@ -71,16 +82,21 @@ func (c *Conn) settle() bool {
 	if c.aborted.Load() || c.graceOver {
 		return true
 	}
-	if !c.blocked {
-		if err := c.flush(); err != nil {
-			c.stop(transportReason(err))
-			return true
+	for {
+		if !c.blocked {
+			if err := c.flush(); err != nil {
+				c.stop(transportReason(err))
+				return true
+			}
+		}
+		switch {
+		case c.phase != closing || !c.out.ended() || !c.tls.drained():
+			return false
+		case c.sayClose() || c.tls.sayClose(): // flush that too
+		default:
+			return !c.endOutput()
 		}
 	}
-	if c.phase == closing && c.out.ended() {
-		return !c.endOutput()
-	}
-	return false
 }
 
 // beginClose stops delivery and starts the grace. From here on no other deadline
@@ -127,10 +143,13 @@ func (c *Conn) closeNow(err error) {
 	c.loop.wheel.cancel(&c.timer)
 	c.dropPart()
 	c.drop()
+	c.tls.drop()
 	c.runPosts(postsClosed)
 	c.loop.remove(c)
 	c.engine.leave(c)
-	c.p.Handler.OnClose(c, *c.stopping.Load())
+	if c.presented {
+		c.p.Handler.OnClose(c, *c.stopping.Load())
+	}
 	c.giveBack()
 	c.engine.gone()
 }

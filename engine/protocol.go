@@ -87,6 +87,11 @@ func (p *Protocol) resolve() (*Protocol, error) {
 	if p == nil || p.FrameSize == nil || p.Handler == nil {
 		return nil, errors.New("engine: a Protocol needs FrameSize and Handler")
 	}
+	return p.complete()
+}
+
+// complete is resolve for a Protocol whose functions may be missing.
+func (p *Protocol) complete() (*Protocol, error) {
 	r := *p
 	setDefault(&r.HelloTimeout, DefaultHelloTimeout)
 	setDefault(&r.FrameTimeout, DefaultFrameTimeout)
@@ -107,6 +112,14 @@ func (p *Protocol) resolve() (*Protocol, error) {
 		r.Rate = &rate
 	}
 	return &r, nil
+}
+
+// helloTimeout is how long a connection may take for what comes before its first frame.
+func (p *Protocol) helloTimeout() time.Duration {
+	if p.HelloTimeout < 0 {
+		return DefaultHelloTimeout
+	}
+	return p.HelloTimeout
 }
 
 func setDefault[T ~int64](v *T, def T) {

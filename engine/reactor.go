@@ -33,9 +33,13 @@ func (r *reactor) OnTraffic(s gnet.Conn) gnet.Action {
 	switch x := s.Context().(type) {
 	case *Conn:
 		x.claim()
-		x.receive(b)
-		if len(b) == readBytes {
-			x.readPlaced()
+		if x.tls == nil {
+			x.receive(b)
+			if len(b) == readBytes {
+				x.readPlaced()
+			}
+		} else {
+			x.receiveSecure(b)
 		}
 		return x.finish()
 	case *loop:

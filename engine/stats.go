@@ -19,6 +19,9 @@ type Stats struct {
 	RefusedMaxConns   uint64 // accepted and closed at once: Listen.MaxConns
 	RefusedPerIP      uint64 // Listen.MaxPerIP
 	RefusedUnadmitted uint64 // Listen.MaxUnadmitted
+	RefusedHandshakes uint64 // Listen.MaxHandshakes
+	RefusedRate       uint64 // Listen.ConnRate and NetworkRate
+	HandshakeFailures uint64 // TLS handshakes and PROXY headers that failed or took too long
 	AcceptFailures    uint64 // accepts that failed for want of descriptors or memory
 
 	FramesIn, BytesIn, BytesOut uint64
@@ -39,6 +42,7 @@ type engineCounters struct {
 	conns, unadmitted                                                atomic.Int64
 	accepted, dialled, ended                                         atomic.Uint64
 	refusedMaxConns, refusedPerIP, refusedUnadmitted, acceptFailures atomic.Uint64
+	refusedHandshakes, refusedRate, refusedNetworkRate, unprepared   atomic.Uint64
 }
 
 func (n *engineCounters) opened(c *Conn) {
@@ -67,6 +71,9 @@ func (e *Engine) Stats() Stats {
 		RefusedMaxConns:   n.refusedMaxConns.Load(),
 		RefusedPerIP:      n.refusedPerIP.Load(),
 		RefusedUnadmitted: n.refusedUnadmitted.Load(),
+		RefusedHandshakes: n.refusedHandshakes.Load(),
+		RefusedRate:       n.refusedRate.Load() + n.refusedNetworkRate.Load(),
+		HandshakeFailures: n.unprepared.Load(),
 		AcceptFailures:    n.acceptFailures.Load(),
 	}
 	now := clock.Now()

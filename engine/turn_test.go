@@ -198,7 +198,8 @@ func lateMessage(c *Conn) (arrive func()) {
 	b := buf.Copy(make([]byte, copyMax))
 	c.out.pending.Add(copyMax + MessageCost)
 	return func() {
-		c.out.push(newChunk(b, nil))
+		c.out.push(newChunk(nil, b.Bytes(), nil))
+		b.Free()
 		c.wantFlush()
 	}
 }

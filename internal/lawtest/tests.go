@@ -19,6 +19,7 @@ var leakFree = map[string]string{
 	"internal/lawtest":   "starts no goroutine",
 	"internal/lease":     "a core; starts no goroutine",
 	"internal/mpsc":      "its tests wait for each goroutine they start",
+	"internal/sparse":    "its tests wait for each goroutine they start",
 }
 
 // TestsFindLeaks finds packages with tests that do not look for goroutines

@@ -3,15 +3,19 @@ package node
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"regexp"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
@@ -106,6 +110,22 @@ type Config struct {
 	Attach func(*Node) any
 }
 
+// What of the engine a SessionListener is described with.
+type (
+	Transport = engine.Transport
+	TLSFiles  = engine.TLSFiles
+	ConnRate  = engine.ConnRate
+	InputRate = engine.Rate
+)
+
+// The transports.
+const (
+	TCP = engine.TCP
+	WS  = engine.WS
+	TLS = engine.TLS
+	WSS = engine.WSS
+)
+
 // SessionListener is one STREAM port.
 type SessionListener struct {
 	Addr        string
@@ -115,6 +135,55 @@ type SessionListener struct {
 	CompressMin int // bytes of a payload to a client; 0: never
 	MaxConns    int
 	MaxPerIP    int
+
+	Transport      Transport
+	TLSFiles       TLSFiles
+	TLS            *tls.Config // once checked that of TLSFiles, if they are named
+	Origins        []string
+	TrustedProxies []netip.Prefix
+
+	MaxUnadmitted, MaxHandshakes int
+	ConnRate, NetworkRate        ConnRate
+	NetworkBits4, NetworkBits6   int
+	InputRate                    InputRate
+	FrameTimeout, StallTimeout   time.Duration
+}
+
+// listen is what the engine is told of the port, but for the protocol's own part.
+func (l *SessionListener) listen(p *engine.Protocol) engine.Listen {
+	p.FrameTimeout, p.StallTimeout = l.FrameTimeout, l.StallTimeout
+	if l.InputRate != (InputRate{}) {
+		p.Rate = &l.InputRate
+	}
+	return engine.Listen{
+		Addr: l.Addr, Protocol: p, Transport: l.Transport, TLS: l.TLS, Origins: l.Origins, TrustedProxies: l.TrustedProxies,
+		MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP, MaxUnadmitted: l.MaxUnadmitted, MaxHandshakes: l.MaxHandshakes,
+		ConnRate: l.ConnRate, NetworkRate: l.NetworkRate, NetworkBits4: l.NetworkBits4, NetworkBits6: l.NetworkBits6,
+	}
+}
+
+// check says what of the listener cannot be, and reads its TLS files.
+func (l *SessionListener) check(log zerolog.Logger) error {
+	if r := l.InputRate; r.BytesPerSecond < 0 || r.BurstBytes < 0 || r.FramesPerSecond < 0 || r.BurstFrames < 0 {
+		return errors.New("InputRate must not be negative")
+	}
+	if burst := cmp.Or(l.InputRate.BurstBytes, l.InputRate.BytesPerSecond); l.InputRate.BytesPerSecond > 0 && burst < int64(l.FrameMax) {
+		return fmt.Errorf("InputRate allows %d bytes at once, and FrameMax is %d", burst, l.FrameMax)
+	}
+	if l.TLSFiles != (TLSFiles{}) {
+		if l.TLS != nil {
+			return errors.New("both TLS and TLSFiles are set")
+		}
+		if !l.Transport.Encrypted() {
+			return fmt.Errorf("TLSFiles are named, and the Transport is %v", l.Transport)
+		}
+		cfg, err := l.TLSFiles.Config(l.Transport, log)
+		if err != nil {
+			return fmt.Errorf("TLSFiles: %w", err)
+		}
+		l.TLS = cfg
+	}
+	return l.listen(&engine.Protocol{Name: "session"}).Check()
 }
 
 const (
@@ -271,7 +340,7 @@ func (c *Config) check(app *App) error {
 			return bad(errkind.NotConfigured, "link address %q is a wildcard; set Advertise to the address that other nodes dial", c.Listen)
 		}
 	}
-	for _, l := range c.Sessions {
+	for i, l := range c.Sessions {
 		typ, ok := app.Sessions[l.Type]
 		if !ok {
 			return bad(errkind.NotConfigured, "listener %s wants session type %q, which is not defined", l.Addr, l.Type)
@@ -284,6 +353,9 @@ func (c *Config) check(app *App) error {
 		}
 		if _, _, err := net.SplitHostPort(l.Addr); err != nil {
 			return bad(invalid, "session address %q: %v", l.Addr, err)
+		}
+		if err := c.Sessions[i].check(c.Logger); err != nil {
+			return bad(invalid, "session listener %s: %v", l.Addr, err)
 		}
 	}
 	return nil

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,15 @@ func actorApp() *App {
 	app := NewApp()
 	app.AddActor("player", func(*ObjectContext) (any, error) { return 1, nil })
 	return app
+}
+
+// sessions configures a session port of a type that is known.
+func sessions(l SessionListener) func(*Config) {
+	l.Addr, l.Type = "127.0.0.1:0", "known"
+	return func(c *Config) {
+		c.Sessions = []SessionListener{l}
+		*c = c.withDefaults()
+	}
 }
 
 func TestAConfigurationIsCheckedBeforeAnythingIsOpened(t *testing.T) {
@@ -55,10 +66,27 @@ func TestAConfigurationIsCheckedBeforeAnythingIsOpened(t *testing.T) {
 			func(c *Config) { c.Sessions = []SessionListener{{Addr: "127.0.0.1:0", Type: "none"}} },
 			errkind.NotConfigured, `"none"`,
 		},
+		"a transport":         {sessions(SessionListener{Transport: 9}), errkind.InvalidOperation, "Transport 9"},
+		"no TLS":              {sessions(SessionListener{Transport: WSS}), errkind.InvalidOperation, "wss needs TLS"},
+		"TLS for nothing":     {sessions(SessionListener{TLS: &tls.Config{}}), errkind.InvalidOperation, "TLS is set"},
+		"files for nothing":   {sessions(SessionListener{Transport: WS, TLSFiles: TLSFiles{CertFile: "c"}}), errkind.InvalidOperation, "TLSFiles are named"},
+		"TLS without a key":   {sessions(SessionListener{Transport: TLS, TLS: &tls.Config{}}), errkind.InvalidOperation, "TLS has no certificate"},
+		"missing files":       {sessions(SessionListener{Transport: TLS, TLSFiles: TLSFiles{CertFile: "no.pem"}}), errkind.InvalidOperation, `TLSFiles: engine: certificate "no.pem"`},
+		"two configurations":  {sessions(SessionListener{Transport: TLS, TLS: &tls.Config{}, TLSFiles: TLSFiles{CertFile: "c"}}), errkind.InvalidOperation, "both TLS and TLSFiles"},
+		"origins of TCP":      {sessions(SessionListener{Origins: []string{"https://x"}}), errkind.InvalidOperation, "Origins"},
+		"a proxy's network":   {sessions(SessionListener{TrustedProxies: []netip.Prefix{{}}}), errkind.InvalidOperation, "TrustedProxies"},
+		"a network's bits":    {sessions(SessionListener{NetworkBits4: 33}), errkind.InvalidOperation, "NetworkBits4 33"},
+		"a rate":              {sessions(SessionListener{ConnRate: ConnRate{PerSecond: -1}}), errkind.InvalidOperation, "ConnRate"},
+		"a network's rate":    {sessions(SessionListener{NetworkRate: ConnRate{Burst: -1}}), errkind.InvalidOperation, "NetworkRate"},
+		"an input rate":       {sessions(SessionListener{InputRate: InputRate{BurstFrames: -1}}), errkind.InvalidOperation, "InputRate"},
+		"a burst for nothing": {sessions(SessionListener{InputRate: InputRate{BytesPerSecond: 64 << 10, BurstBytes: 64<<10 - 1}}), errkind.InvalidOperation, "FrameMax is 65536"},
+		"a frame's time":      {sessions(SessionListener{FrameTimeout: -1}), errkind.InvalidOperation, "FrameTimeout"},
 	} {
 		bad := good
 		c.change(&bad)
-		err := bad.check(actorApp())
+		app := actorApp()
+		app.Sessions["known"] = &SessionType{Name: "known"}
+		err := bad.check(app)
 		if KindOf(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %v that says %s", name, err, c.kind, c.says)
 		}

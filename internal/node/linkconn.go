@@ -143,8 +143,10 @@ func (l *linkConn) step(ev link.Event) {
 			l.admitted(e.Peer)
 			return
 		case link.EffectClose:
-			l.node.log.Info().Str("address", l.conn.RemoteAddr()).Stringer("reason", e.Close.Reason).Str("detail", clip(e.Close.Detail)).
-				Bool("by_peer", e.Close.Cause == link.RefusedByPeer).Msg("link refused")
+			if left, ok := l.node.said.linkRefused.Take(clock.Now()); ok {
+				l.node.log.Info().Str("address", l.conn.RemoteAddr()).Stringer("reason", e.Close.Reason).Str("detail", clip(e.Close.Detail)).
+					Bool("by_peer", e.Close.Cause == link.RefusedByPeer).Int64("left_out", left).Msg("link refused")
+			}
 			l.conn.Close(engine.CloseReason{Code: engine.Rejected, Text: e.Close.Reason.String() + ": " + e.Close.Detail})
 			return
 		}

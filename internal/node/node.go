@@ -20,6 +20,7 @@ import (
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/sparse"
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
@@ -84,6 +85,7 @@ type Node struct {
 	tasks      tasks
 	choosers   choosers
 	counters   counters
+	said       said
 	sessionIDs atomic.Uint64
 	bindings   atomic.Uint64 // generations of this lifecycle
 	moving     movingWays
@@ -99,6 +101,11 @@ type Node struct {
 	done        chan struct{} // closed when the node has stopped or lost its lease
 	doneOnce    sync.Once
 	doneErr     *Error
+}
+
+// said are the log lines that strangers, or clients, decide the number of.
+type said struct {
+	linkRefused, sendFailed, requestFailed sparse.Line
 }
 
 // Identity is who a node is.
@@ -247,13 +254,10 @@ func (n *Node) openSessions() error {
 		port.moves = session.RouteLimits{
 			Packets: sealedPackets, Bytes: int(port.queueBytes()), Shows: keptShows, ShowBytes: engine.DefaultOutMax, Seal: n.cfg.SessionRelocationSealTimeout,
 		}
-		opened, err := n.engine.Listen(engine.Listen{
-			Addr: l.Addr, MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP,
-			Protocol: &engine.Protocol{
-				Name: "session", Handler: port, HelloTimeout: -1,
-				FrameSize: func(b []byte, _ bool) (int, error) { return sessionFrameSize(b, l.FrameMax) },
-			},
-		})
+		opened, err := n.engine.Listen(l.listen(&engine.Protocol{
+			Name: "session", Handler: port, HelloTimeout: -1,
+			FrameSize: func(b []byte, _ bool) (int, error) { return sessionFrameSize(b, l.FrameMax) },
+		}))
 		if err != nil {
 			return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "a session address cannot be opened", Err: err}
 		}

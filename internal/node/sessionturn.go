@@ -104,14 +104,18 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 	case p.Kind != session.KindRequest:
 		if err != nil {
 			s.node.counters.failedSends.Add(1)
-			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
-				Msg("a session's send handler failed")
+			if left, ok := s.node.said.sendFailed.Take(clock.Now()); ok {
+				s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
+					Int64("left_out", left).Msg("a session's send handler failed")
+			}
 		}
 	case err != nil:
 		if err.tellsOfDefect() {
 			s.node.counters.failedRequests.Add(1)
-			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
-				Msg("a session's request failed by its handler, or by who asked")
+			if left, ok := s.node.said.requestFailed.Take(clock.Now()); ok {
+				s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
+					Int64("left_out", left).Msg("a session's request failed by its handler, or by who asked")
+			}
 		}
 		s.refuse(&p.Packet, err)
 	default:
