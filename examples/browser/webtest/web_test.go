@@ -18,7 +18,10 @@ import (
 
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait for something to show on the page.
 const patience = 30 * time.Second
@@ -70,6 +73,7 @@ func (s *server) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	defer http.DefaultClient.CloseIdleConnections()
 	defer r.Body.Close()
 	var where struct{ URL string }
 	if err := json.NewDecoder(r.Body).Decode(&where); err != nil {
