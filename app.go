@@ -139,7 +139,7 @@ type SessionType[S any] struct {
 }
 
 // DefineSession registers a session type. factory makes the value of a Session
-// when its first packet for a handler comes.
+// when it is needed first: for OnConnect, or else when its first packet for a handler comes.
 func DefineSession[S any](app *App, name string, factory func(*SessionContext) (*S, error)) *SessionType[S] {
 	var inner func(*node.SessionContext) (any, error)
 	if factory != nil {
@@ -165,7 +165,12 @@ func OnPacket[S, M any](t *SessionType[S], packet string, h func(c *SessionCall,
 // request's codec. An error becomes the client's Error frame.
 func OnPacketRequest[S, Q, R any](t *SessionType[S], packet string, h func(c *SessionCall, s *S, q Q) (R, error)) {
 	t.app.CheckName("packet request", t.t.Name, packet, t.t.Requests[packet] != nil)
-	t.t.Requests[packet] = func(c *node.SessionCall, s any, payload []byte) (node.Reply, error) {
+	t.t.Requests[packet] = packetRequest(h)
+}
+
+// packetRequest decodes a client's request for its handler, and encodes the reply.
+func packetRequest[S, Q, R any](h func(c *SessionCall, s *S, q Q) (R, error)) node.SessionRequestHandler {
+	return func(c *node.SessionCall, s any, payload []byte) (node.Reply, error) {
 		var q Q
 		if err := decode(Codec(c.Codec()), payload, &q); err != nil {
 			return node.Reply{}, err
@@ -201,11 +206,73 @@ func Relay[S any](t *SessionType[S], packet, actorType string) {
 	t.t.Relays[packet] = actorType
 }
 
-// OnSessionClose registers what runs in the Session's last turn, if a handler of
-// it ever ran. reason is for logs.
-func OnSessionClose[S any](t *SessionType[S], h func(c *SessionContext, s *S, reason string)) {
-	if t.t.OnClose != nil {
-		t.app.Fail("OnSessionClose of %q is registered twice", t.t.Name)
+// OnConnect registers what runs first in each Session of the type, before any packet of its
+// client, and before it has authenticated. An error refuses the Session: it is closed, its
+// client is told the kind's text, or that of an Errorf, and no packet is handled. The client's
+// packets wait meanwhile, as in the queue of its Session.
+//
+// A Session of a type with OnConnect has its value and its queue from the beginning; without,
+// an idle connection has neither.
+func OnConnect[S any](t *SessionType[S], h func(c *SessionCall, s *S) error) {
+	if t.t.OnConnect != nil {
+		t.app.Fail("OnConnect of %q is registered twice", t.t.Name)
 	}
-	t.t.OnClose = func(c *node.SessionContext, s any, reason string) { h(sessionContext(c), s.(*S), reason) }
+	t.t.OnConnect = func(c *node.SessionCall, s any) error { return h(sessionCall(c), s.(*S)) }
+}
+
+// Authenticate registers the request with which each client of the type must begin. Until it
+// has succeeded nothing of the client is honoured but heartbeats and its own end: any other
+// packet, also one that comes while the handler runs, is answered with Rejected if it is a
+// request, and closes the Session. So a client waits for the answer before it goes on. Its
+// frames are bounded to 4 KiB till then, and its time by SessionListener.AuthTimeout, which is
+// also the handler's deadline.
+//
+// If the handler fails, panics or is late, the client gets its Error, and the Session is
+// closed. A second such request, after a success, is InvalidOperation.
+func Authenticate[S, Q, R any](t *SessionType[S], packet string, h func(c *SessionCall, s *S, q Q) (R, error)) {
+	t.app.Authenticate(t.t, packet, packetRequest(h))
+}
+
+// OnError registers what is told of each packet that was not handled as it should: that its
+// handler returned an error or panicked, that its payload is not what the handler takes, or
+// that there is no handler of that name. err has its Kind and is not to be kept. It runs in
+// the same turn, after the client was answered; c is the packet's. Without it such failures
+// are logged: those of handlers as warnings, those of clients at level Debug. They are counted
+// in Stats either way. Packets for a binding are not among them.
+func OnError[S any](t *SessionType[S], h func(c *SessionCall, s *S, err *Error)) {
+	if t.t.OnError != nil {
+		t.app.Fail("OnError of %q is registered twice", t.t.Name)
+	}
+	t.t.OnError = func(c *node.SessionCall, s any, err *node.Error) { h(sessionCall(c), s.(*S), err) }
+}
+
+// Disconnect tells why a Session ended: Code for the program, Text for its log.
+type Disconnect = node.Disconnect
+
+// DisconnectCode says in one word why a Session ended. More may be added.
+type DisconnectCode = node.DisconnectCode
+
+// The codes.
+const (
+	ConnectionLost  = node.ConnectionLost  // the socket failed, or the move of a bound Actor took too long; the zero value
+	ClientClosed    = node.ClientClosed    // the client said so, or ended its side in order
+	ClientIdle      = node.ClientIdle      // no application input for SessionListener.IdleTimeout
+	ClientSilent    = node.ClientSilent    // nothing at all was heard for 5 s
+	ClientSlow      = node.ClientSlow      // it did not take its messages
+	ClientFault     = node.ClientFault     // it sent what no client may send
+	OverLimit       = node.OverLimit       // a frame too large or too slow, or too much at once
+	SessionRefused  = node.SessionRefused  // OnConnect or Authenticate failed, or the client did not authenticate in time
+	SessionKicked   = node.SessionKicked   // SessionContext.Close
+	SessionReplaced = node.SessionReplaced // another Session took its place
+	NodeStopping    = node.NodeStopping    // Node.Shutdown
+)
+
+// OnDisconnect registers what runs in the Session's last turn, once, whatever ended it, if the
+// Session has a value: if OnConnect, Authenticate or a handler ran. Nothing can be sent to the
+// client any more. A node that shuts down waits for it.
+func OnDisconnect[S any](t *SessionType[S], h func(c *SessionCall, s *S, why Disconnect)) {
+	if t.t.OnDisconnect != nil {
+		t.app.Fail("OnDisconnect of %q is registered twice", t.t.Name)
+	}
+	t.t.OnDisconnect = func(c *node.SessionCall, s any, why node.Disconnect) { h(sessionCall(c), s.(*S), why) }
 }

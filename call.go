@@ -96,14 +96,16 @@ func (s *SessionContext) Node() *Node { return s.inner.Node().Outer().(*Node) }
 // packets are relayed to the Actor and it can push to the client. The Actor's
 // owner checks the ref; InvalidOperation: the id is another incarnation now;
 // Unavailable: the Actor is not there, or its node is not linked. An Actor has
-// one binding: an earlier one, of another Session, ends. Binding the same
-// incarnation again does nothing. A Session may have several bindings.
+// one binding: an earlier one, of another Session, ends at once, and so does that Session,
+// which nobody waits for: see OnReplaced. Binding the same incarnation again does nothing,
+// and is InvalidOperation if another Session has it. A Session may have up to 1,024 bindings.
 //
 // A binding goes along when its Actor moves to another node: the client's packets wait
 // meanwhile, for SessionRelocationSealTimeout at most, and come in their order. To bind an
 // Actor that is just moving is Unavailable. A binding ends with the Session,
-// with the Actor, and if the link to the Actor's node is lost. Packets are refused then and
-// pushes fail with InvalidOperation, until the Actor is bound again.
+// with the Actor, by NotifyDisconnected, and if the link to the Actor's node is lost. Packets
+// are refused then and pushes fail with InvalidOperation, until the Actor is bound again. An
+// Actor that is created again under its id needs a new binding.
 func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error { return s.inner.Bind(ctx, ref) }
 
 // Push sends a one-way packet with a JSON payload to the client.
@@ -126,9 +128,11 @@ func (s *SessionContext) PushRaw(packet string, payload []byte) error {
 // Close ends the Session; what is queued for the client is sent before. The
 // client is told that the server ended it, with text for its log, at most 512
 // bytes.
-func (s *SessionContext) Close(text string) { s.inner.Close(session.ServerDrain, text) }
+func (s *SessionContext) Close(text string) { s.inner.Close(text) }
 
-// SessionCall is one packet in its Session's turn, with the rules of ActorCall.
+// SessionCall is one packet, or one callback of the type, in its Session's turn, with the
+// rules of ActorCall. It is the turn's context, which ends with it, and for a request and a
+// callback after RequestTimeout (Authenticate: when the client's time to authenticate is over).
 type SessionCall struct {
 	context.Context
 	inner *node.SessionCall
@@ -149,7 +153,7 @@ func (c *SessionCall) Session() *SessionContext { return sessionContext(c.inner.
 // Node returns the node that the client is connected to.
 func (c *SessionCall) Node() *Node { return c.Session().Node() }
 
-// Packet returns the packet's name.
+// Packet returns the packet's name; in OnConnect and OnDisconnect it is empty.
 func (c *SessionCall) Packet() string { return string(c.inner.Name()) }
 
 // Codec returns how the payload is encoded.

@@ -191,14 +191,18 @@ type SessionListener struct {
 	// IdleTimeout closes a session without application input; heartbeats do not
 	// count. Default 30 s; negative: never.
 	IdleTimeout time.Duration
+	// MaxConns bounds the port's connections, MaxPerIP those of one address; more
+	// are closed when they arrive. Default 65,536 and no bound.
+	MaxConns, MaxPerIP int
+
+	// AuthTimeout is what a client has from when it connects until it has authenticated, if
+	// its session type has Authenticate; without it nothing. Default 5 s.
+	AuthTimeout time.Duration
 	// CompressMin is the size, in bytes, from which on payloads to clients are
 	// compressed (LZ4), if that saves an eighth at least. It takes about a microsecond
 	// for each KiB, of a reply to another node's Actor on the event loop. What clients
 	// compress is taken in any case. Default 0: never.
 	CompressMin int
-	// MaxConns bounds the port's connections, MaxPerIP those of one address; more
-	// are closed when they arrive. Default 65,536 and no bound.
-	MaxConns, MaxPerIP int
 
 	// Transport is what carries the clients' frames: TCP, the default, WS, TLS or WSS. A
 	// frame is a binary message of a WebSocket; any path will do, there are no subprotocols
@@ -221,9 +225,9 @@ type SessionListener struct {
 	// balancers must be able to connect from these networks.
 	TrustedProxies []netip.Prefix
 
-	// MaxUnadmitted bounds the connections of clients that have not proved themselves, or
-	// are not through the handshake of TLS or WebSocket, which must be over 2 s after the
-	// connection was made. Default 4,096. MaxHandshakes bounds those of them in a handshake
+	// MaxUnadmitted bounds the connections of clients that have not authenticated, if their
+	// session type has Authenticate, or are not through the handshake of TLS or WebSocket,
+	// which must be over 2 s after the connection was made. Default 4,096. MaxHandshakes bounds those of them in a handshake
 	// of TLS or before a proxy's header, default 1,024. Negative: no bound.
 	MaxUnadmitted, MaxHandshakes int
 	// ConnRate bounds how often connections come to the port, NetworkRate how often from

@@ -195,6 +195,9 @@ func TestAMemberReachesNothingOfOthers(t *testing.T) {
 			p.send(
 				&wire.Unbind{ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1, Reason: wire.UnbindClosed},
 				&wire.Push{Session: 1, BindingGen: gen + 1, ID: id, ObjGen: ref.ObjectGen, Name: []byte("forged"), Codec: 1, Payload: []byte("1")},
+				&wire.BindingReplaced{ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1},
+				&wire.BindingEnded{ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1},
+				&wire.SessionClose{ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1, Text: []byte("forged")},
 				&wire.Reply{Correlation: 1000 + gen, Payload: []byte("forged")},
 				&wire.ErrorReply{Correlation: 2000 + gen, Kind: 5},
 			)

@@ -308,6 +308,9 @@ func linkRecords() []wire.Record {
 		&wire.Push{Session: 1, BindingGen: 1, ID: id, ObjGen: 1, Name: name},
 		&wire.Unbind{ID: id, ObjGen: 1, Session: 1, BindingGen: 1, Reason: wire.UnbindClosed},
 		&wire.Bind{Correlation: 1, Ref: ref, Session: 1, BindingGen: 1},
+		&wire.BindingReplaced{ID: id, ObjGen: 1, Session: 1, BindingGen: 1},
+		&wire.BindingEnded{ID: id, ObjGen: 1, Session: 1, BindingGen: 1},
+		&wire.SessionClose{ID: id, ObjGen: 1, Session: 1, BindingGen: 1},
 		&wire.ActorCreate{
 			Correlation: 1, Op: op, SourceLifecycle: 1, ID: id, Type: []byte("avatar"), ObjGen: 1, StoreVersion: 1,
 			TargetLifecycle: 1, DeadlineMS: 1000,

@@ -76,8 +76,8 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 // are now, and counted from the start Dropped (one-way messages that were not
 // executed), FailedSends, FailedRequests, FailedCallbacks, PushesRefused, LateReplies,
 // SlowSessions, SessionsCutOff (closed because nothing was heard of a moving Actor, or too
-// much), UpdatesIgnored (about a moving Actor, too late or for nothing), LinksRefused and
-// Panics.
+// much), SessionsTaken (another Session was bound to an Actor of theirs), UpdatesIgnored
+// (about a bound Actor, too late or for nothing), LinksRefused and Panics.
 // Moves is about Actors that have changed their node: how many, and how long each side of
 // a move took.
 type Stats = node.Stats

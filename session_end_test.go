@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,8 +51,8 @@ func TestAClientThatDoesNotReadIsClosed(t *testing.T) {
 			t.Errorf("the server ended with %+v", e)
 		}
 		wg.Wait()
-		if reason := receive(t, s.closed); !strings.Contains(reason, "too slowly") {
-			t.Errorf("OnSessionClose was told %q", reason)
+		if why := receive(t, s.closed); why.Code != zlnode.ClientSlow {
+			t.Errorf("OnDisconnect was told %v", why)
 		}
 		if n, err := p.ask("note", 1); n != 1 || err != nil {
 			t.Errorf("another client: %d %v", n, err)
@@ -112,7 +111,9 @@ func TestAHandlerEndsItsSession(t *testing.T) {
 			t.Errorf("the server ended with %+v", e)
 		}
 		c.conn.Close()
-		receive(t, s.closed)
+		if why := receive(t, s.closed); why != (zlnode.Disconnect{Code: zlnode.SessionKicked, Text: "banned"}) {
+			t.Errorf("OnDisconnect was told %v", why)
+		}
 		_, err := s.ask("a", "tick", 1)
 		wantKind(t, err, zlnode.InvalidOperation)
 	})
@@ -234,8 +235,8 @@ func TestAnIdleSessionIsClosed(t *testing.T) {
 			t.Errorf("closed after %v", d)
 		}
 		c.conn.Close()
-		if reason := receive(t, s.closed); !strings.HasPrefix(reason, "Idle") {
-			t.Errorf("OnSessionClose was told %q", reason)
+		if why := receive(t, s.closed); why.Code != zlnode.ClientIdle {
+			t.Errorf("OnDisconnect was told %v", why)
 		}
 	})
 }
@@ -267,7 +268,9 @@ func TestAGatewayThatStopsTellsItsClients(t *testing.T) {
 			t.Error("the session port is still open")
 		}
 		for range 2 {
-			receive(t, s.closed)
+			if why := receive(t, s.closed); why.Code != zlnode.NodeStopping {
+				t.Errorf("OnDisconnect was told %v", why)
+			}
 		}
 		if n := s.gateway.Stats().Sessions; n != 0 {
 			t.Errorf("%d sessions are left", n)

@@ -3,6 +3,7 @@ package zlnode_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,8 @@ type stage struct {
 	gateway, owner *zlnode.Node
 	gate           *gate
 	journal        *journal
-	closed         chan string // what OnSessionClose was told, each time it ran
+	closed         chan zlnode.Disconnect // what OnDisconnect was told, each time it ran
+	replacing      atomic.Pointer[gate]   // where each OnReplaced stops; nil: it goes on
 }
 
 // onEachStage runs f where the Actors live on the gateway and where they do not.
@@ -67,7 +69,14 @@ func (s *stage) newGateway(rid string, servers int) *zlnode.Node {
 }
 
 func newStage(w *world) *stage {
-	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan string, 1000)}
+	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan zlnode.Disconnect, 1000)}
+}
+
+// holdReplaced has each OnReplaced stop before the gate.
+func (s *stage) holdReplaced() *gate {
+	g := newGate()
+	s.replacing.Store(g)
+	return g
 }
 
 // create makes an Actor of the stage's type at the owner.
@@ -184,7 +193,18 @@ func (s *stage) app() *zlnode.App {
 		return n, c.Session().PushRaw("flood", make([]byte, n))
 	})
 	zlnode.OnPacketRequest(v, "fail in session", func(_ *zlnode.SessionCall, _ *visitor, how string) (int, error) { return 0, failure(how) })
-	zlnode.OnSessionClose(v, func(_ *zlnode.SessionContext, _ *visitor, reason string) { s.closed <- reason })
+	s.defineBindings(v)
+	zlnode.OnReplaced(v, func(c *zlnode.SessionCall, _ *visitor, actor zlnode.ActorRef) {
+		s.journal.add("replaced %s", actor.ID)
+		_ = c.Session().Push("replaced", actor.ID) // its client may be gone
+		if g := s.replacing.Load(); g != nil {
+			g.pass()
+		}
+	})
+	zlnode.OnNotice(v, func(_ *zlnode.SessionCall, _ *visitor, n zlnode.Notice) {
+		s.journal.add("notice %v %s %s", n.Kind, n.Actor.ID, n.Type)
+	})
+	zlnode.OnDisconnect(v, func(_ *zlnode.SessionCall, _ *visitor, why zlnode.Disconnect) { s.closed <- why })
 	return app
 }
 
@@ -237,6 +257,7 @@ func (s *stage) defineAvatar(app *zlnode.App) {
 	zlnode.OnRequest(a, "flood", func(c *zlnode.ActorCall, _ *avatar, n int) (int, error) {
 		return n, c.PushRaw("flood", make([]byte, n))
 	})
+	s.defineBound(a)
 	// Packets of the recorded connector; their journal says what the Actor sees.
 	for _, packet := range []string{"chat", "closing", "ping-me", "push"} {
 		zlnode.OnSendRaw(a, packet, func(c *zlnode.ActorCall, _ *avatar, payload []byte) error {
@@ -268,6 +289,8 @@ func failure(how string) error {
 		panic("secret in a panic")
 	case "plain":
 		return errors.New("secret in an error")
+	case "exit":
+		runtime.Goexit()
 	}
 	return zlnode.Errorf(zlnode.Rejected, "you may not")
 }

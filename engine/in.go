@@ -222,6 +222,9 @@ func (c *Conn) partRoom(least, need int) int {
 	}
 }
 
+// inFrame reports whether a frame has begun and is not whole.
+func (c *Conn) inFrame() bool { return c.part != nil || c.placed != nil || c.ws.within() }
+
 // dropPart gives up the frame that is not whole, if there is one.
 func (c *Conn) dropPart() {
 	c.part.Free()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/clock"
 )
 
 // secure is what an encrypted connection has besides. The handshake is made in a goroutine
@@ -44,6 +45,11 @@ type tlsLink struct {
 	plain int      // bytes of the out queue whose encrypted form is in out
 
 	closeSent bool
+
+	// Where the records of the peer end, so that the deadline of a frame counts for one
+	// that does not come whole.
+	headHave   int // bytes of the header of the record under way
+	recordLeft int // bytes of its rest that did not come
 }
 
 // secureBatch is the bytes that are encrypted for one write. They are in memory twice until
@@ -58,14 +64,41 @@ var errSecureOut = errors.New("engine: the peer has more keys changed than it ta
 // Read implements net.Conn.
 func (l *tlsLink) Read(p []byte) (int, error) {
 	if l.Conn != nil {
-		return l.Conn.Read(p)
+		n, err := l.Conn.Read(p)
+		l.passRecords(p[:n])
+		return n, err
 	}
 	if len(l.in) == 0 {
 		return 0, os.ErrDeadlineExceeded
 	}
 	n := copy(p, l.in)
+	l.passRecords(p[:n])
 	l.in = l.in[n:]
 	return n, nil
+}
+
+// passRecords follows the records of b: five bytes of header, of which the last two are
+// the length of what follows.
+func (l *tlsLink) passRecords(b []byte) {
+	for len(b) > 0 {
+		if l.headHave == 5 {
+			n := min(len(b), l.recordLeft)
+			l.recordLeft -= n
+			b = b[n:]
+			if l.recordLeft == 0 {
+				l.headHave = 0
+			}
+			continue
+		}
+		if l.headHave >= 3 {
+			l.recordLeft = l.recordLeft<<8 | int(b[0])
+		}
+		l.headHave++
+		b = b[1:]
+		if l.headHave == 5 && l.recordLeft == 0 {
+			l.headHave = 0
+		}
+	}
 }
 
 // Write implements net.Conn.
@@ -145,6 +178,7 @@ func (c *Conn) receiveSecure(b []byte) {
 			return
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			c.timeRecord()
 			return
 		case err == io.EOF: //nolint:errorlint // as io.Reader promises
 			c.stop(CloseReason{Code: PeerClosed})
@@ -153,6 +187,17 @@ func (c *Conn) receiveSecure(b []byte) {
 			c.stop(CloseReason{Code: ProtocolError, Text: "tls", Err: err})
 			return
 		}
+	}
+}
+
+// timeRecord lets the deadline of a frame run while a record has begun in which there may
+// be one.
+func (c *Conn) timeRecord() {
+	switch within := c.tls.link.headHave > 0; {
+	case within && c.deadline.frame == 0:
+		c.setDeadline(&c.deadline.frame, clock.Now().Add(c.p.FrameTimeout))
+	case !within && !c.inFrame():
+		c.deadline.frame = 0
 	}
 }
 

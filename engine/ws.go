@@ -78,7 +78,7 @@ func (c *Conn) receiveMessages(b []byte) {
 			}
 		}
 	}
-	if c.deadline.frame == 0 && c.stopping.Load() == nil && (w.headHave > 0 || w.inFrame || w.inMessage) {
+	if c.deadline.frame == 0 && c.stopping.Load() == nil && w.within() {
 		c.setDeadline(&c.deadline.frame, clock.Now().Add(c.p.FrameTimeout))
 	}
 }
@@ -361,6 +361,10 @@ func (c *Conn) sayClose() bool {
 	c.out.putLast(b)
 	return true
 }
+
+// within reports whether a message or a control frame has begun and is not whole. Nil has
+// none.
+func (w *webSocket) within() bool { return w != nil && (w.headHave > 0 || w.inFrame || w.inMessage) }
 
 // drop frees what did not come whole.
 func (w *webSocket) drop() {

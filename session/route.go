@@ -412,6 +412,9 @@ func (r *Route) NextDeadline() (clock.Mono, bool) {
 // that could not be done at once may be done as long as it is.
 func (r *Route) Submitting() bool { return r.phase == routeSubmitting && !r.closed }
 
+// Sealed reports whether a move is under way, after which the owner may be another one.
+func (r *Route) Sealed() bool { return r.phase == routeSealed }
+
 // Leaving reports whether the owner before may still show something.
 func (r *Route) Leaving() bool { return r.leaving }
 

@@ -335,7 +335,12 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 func (c *objectCell) vacate() {
 	c.gone.Store(true)
 	c.fenceTimers()
-	c.bind(binding{})
+	if before := c.binding; before.key.gen != 0 {
+		c.bind(binding{})
+		if c.tenure.Load() == owned && before.stands() { // else it is at another node, with its binding
+			c.node.tellEnded(before, &c.ref)
+		}
+	}
 	if spot := c.spot.Swap(nil); spot != nil {
 		spot.members.leave()
 	}

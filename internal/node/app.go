@@ -143,7 +143,30 @@ type SessionType struct {
 	Sends    map[string]SessionSendHandler
 	Requests map[string]SessionRequestHandler
 	Relays   map[string]string // packet name → Actor type whose binding gets it
-	OnClose  func(c *SessionContext, instance any, reason string)
+
+	// Nil ones do nothing; see the public package.
+	OnConnect    func(c *SessionCall, instance any) error
+	OnError      func(c *SessionCall, instance any, err *Error)
+	OnDisconnect func(c *SessionCall, instance any, why Disconnect)
+	Auth         SessionRequestHandler // of the request with which a client must begin
+	AuthPacket   string                // its name
+
+	// OnReplaced and OnNotice, if not nil, run in the Session's turn: once when an Actor of
+	// its was bound to another Session, and for each notice about a binding.
+	OnReplaced func(c *SessionCall, instance any, actor ActorRef)
+	OnNotice   func(c *SessionCall, instance any, n Notice)
+	// NoticePacket is the packet in which clients get notices; "": they get none.
+	NoticePacket string
+}
+
+// hearNotices reports whether there are Sessions that want notices.
+func (a *App) hearNotices() bool {
+	for _, t := range a.Sessions {
+		if t.OnNotice != nil || t.NoticePacket != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // SessionSendHandler and SessionRequestHandler run in the Session's turn, with
@@ -247,6 +270,17 @@ func (a *App) AddSession(name string, factory func(*SessionContext) (any, error)
 	}
 	a.Sessions[name] = t
 	return t
+}
+
+// Authenticate registers the request with which clients of t, a type of a's, must begin.
+// Behind its success a second one is refused.
+func (a *App) Authenticate(t *SessionType, name string, h SessionRequestHandler) {
+	a.CheckName("authentication", t.Name, name, t.Requests[name] != nil)
+	if t.Auth != nil {
+		a.Fail("session type %q authenticates by %q and by %q", t.Name, t.AuthPacket, name)
+	}
+	t.Auth, t.AuthPacket = h, name
+	t.Requests[name] = func(*SessionCall, any, []byte) (Reply, error) { return Reply{}, errAuthTwice }
 }
 
 // CheckName notes an error if name cannot be a packet's name or is taken.

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	opBind = "bind"
-	opPush = "push"
+	opBind       = "bind"
+	opDisconnect = "notify disconnected"
+	opPush       = "push"
 )
 
 // bindingKey identifies a binding at the Actor's owner: the way to the Session's
@@ -28,6 +29,7 @@ type bindingKey struct {
 type binding struct {
 	key   bindingKey
 	local *sessionConn // if the Session is at this node
+	asked bool         // the Actor has asked for the Session's end
 }
 
 // stands reports whether there is a binding. One whose link was lost is over.
@@ -35,17 +37,36 @@ func (b *binding) stands() bool {
 	return b.key.gen != 0 && (b.key.link == nil || !b.key.link.gone.Load())
 }
 
-// register makes b the Actor's binding, in its turn. A binding of another
-// Session is replaced; what that one still sends is refused by its generation.
-func (t *turn) register(ref *ActorRef, b binding) *Error {
-	if err := t.registrable(ref); err != nil {
+// register makes b the Actor's binding, in its turn; see registrable and take.
+func (t *turn) register(ref *ActorRef, b binding, again bool) *Error {
+	if err := t.registrable(ref, b.key, again); err != nil {
 		return err
 	}
-	t.cell.bind(b)
+	t.take(b)
 	return nil
 }
 
-func (t *turn) registrable(ref *ActorRef) *Error {
+// take makes b the Actor's binding. That of another Session is over with it: nothing that
+// comes from there fits its generation any more, and its owner is told, once, without
+// waiting. So no generation is ever registered again after another one: see registrable.
+func (t *turn) take(b binding) {
+	before := t.cell.binding
+	if before.key == b.key {
+		return
+	}
+	t.cell.bind(b)
+	switch {
+	case before.key.gen == 0:
+	case !before.stands(): // its link was lost, and the turn that would say so is behind this one
+		t.node.disconnected(t.cell.spotNow(), t.cell.ref, nil)
+	case before.key.link != b.key.link || before.key.session != b.key.session:
+		t.node.tellReplaced(before, &t.cell.ref)
+	}
+}
+
+// registrable says why the Actor that ref names cannot be bound. again is for a binding that
+// its Session believes to stand, and that is refused if it does not.
+func (t *turn) registrable(ref *ActorRef, key bindingKey, again bool) *Error {
 	switch {
 	case t.refused != nil:
 		return t.refused
@@ -55,6 +76,8 @@ func (t *turn) registrable(ref *ActorRef) *Error {
 		return errIncarnation(opBind, ref.ID, ref.ObjectGen, t.cell.ref.ObjectGen)
 	case ref.Lifecycle != t.cell.ref.Lifecycle || ref.OwnerGen != t.cell.ref.OwnerGen:
 		return errNotHere
+	case again && t.cell.binding.key != key:
+		return errReplaced
 	case t.node.disconnects.Load() >= disconnectsMax:
 		return errDisconnectsFull
 	}
@@ -75,17 +98,32 @@ func (a *objectCell) bind(b binding) {
 	}
 }
 
-// unregister ends the binding if it is still the current one, because its client is gone.
-func (t *turn) unregister(key bindingKey) {
-	if t.refused != nil || t.cell.binding.key != key {
+// unregister ends the binding if it is still the current one, because its client is gone or
+// the Session says so. ended, if not nil, is called once with why not, or when the Actor's
+// Spot has been told.
+func (t *turn) unregister(key bindingKey, ended func(*Error)) {
+	var err *Error
+	switch {
+	case t.refused != nil:
+		err = t.refused
+	case t.cell.binding.key != key:
+		err = errBindingOver
+	default:
+		t.cell.bind(binding{})
+		t.node.disconnected(t.cell.spotNow(), t.cell.ref, ended)
 		return
 	}
-	t.cell.bind(binding{})
-	spot := t.cell.spot.Load()
-	if spot == nil {
-		spot = t.node.entry
+	if ended != nil {
+		ended(err)
 	}
-	t.node.disconnected(spot, t.cell.ref)
+}
+
+// spotNow returns the Spot here that the Actor is in; nil: the Entry Spot, which has no value.
+func (a *objectCell) spotNow() *objectCell {
+	if spot := a.spot.Load(); spot != nil {
+		return spot
+	}
+	return a.node.entry
 }
 
 // unbindAll ends the bindings that came by the link, which is lost: their clients cannot
@@ -94,7 +132,7 @@ func (l *linkConn) unbindAll() {
 	l.bound.Range(func(_ string, a *objectCell) bool {
 		a.ended(func(t *turn) {
 			if t.refused == nil && a.binding.key.link == l {
-				t.unregister(a.binding.key)
+				t.unregister(a.binding.key, nil)
 			}
 		})
 		return true
@@ -104,7 +142,7 @@ func (l *linkConn) unbindAll() {
 // bind registers a binding for a Session of the peer. The reply carries the
 // Actor's stable type.
 func (l *linkConn) bind(b *wire.Bind) {
-	ref, corr := refFromWire(&b.Ref), b.Correlation
+	ref, corr, again := refFromWire(&b.Ref), b.Correlation, b.Again
 	key := bindingKey{link: l, session: b.Session, gen: b.BindingGen}
 	cell, ok := l.node.actors.LoadBytes(b.Ref.ID)
 	if !ok {
@@ -115,12 +153,12 @@ func (l *linkConn) bind(b *wire.Bind) {
 		if l.gone.Load() {
 			return // nobody waits for it any more, and it must not end another's binding
 		}
-		if err := t.register(&ref, binding{key: key}); err != nil {
+		if err := t.register(&ref, binding{key: key}, again); err != nil {
 			l.sendError(corr, err)
 			return
 		}
 		if l.gone.Load() { // after the link's bindings were ended, perhaps
-			t.unregister(key)
+			t.unregister(key, nil)
 			return
 		}
 		l.sendControl(&wire.Reply{Correlation: corr, Payload: []byte(t.cell.typ.Name)})
@@ -130,11 +168,23 @@ func (l *linkConn) bind(b *wire.Bind) {
 	}
 }
 
-// unbind ends a binding whose Session is over.
+// unbind ends a binding that its Session's owner has ended.
 func (l *linkConn) unbind(u *wire.Unbind) {
+	var ended func(*Error)
+	if corr := u.Correlation; corr != 0 {
+		ended = func(err *Error) {
+			if err != nil {
+				l.sendError(corr, err)
+				return
+			}
+			l.sendControl(&wire.Reply{Correlation: corr})
+		}
+	}
+	key := bindingKey{link: l, session: u.Session, gen: u.BindingGen}
 	if cell, ok := l.node.actors.LoadBytes(u.ID); ok && cell.ref.ObjectGen == u.ObjGen {
-		key := bindingKey{link: l, session: u.Session, gen: u.BindingGen}
-		cell.ended(func(t *turn) { t.unregister(key) })
+		cell.ended(func(t *turn) { t.unregister(key, ended) })
+	} else if ended != nil {
+		ended(errNotHere)
 	}
 }
 
@@ -148,6 +198,7 @@ type sessionBinding struct {
 	cell *objectCell // if it is
 
 	again bool // it is asked for under the generation of one that is published
+	ended bool // the Actor is gone, as its owner has said
 
 	way *sessionWay // nil: the Actor has never moved while it was bound
 }
@@ -157,7 +208,7 @@ func (b *sessionBinding) lost() bool { return b.link != nil && b.link.gone.Load(
 
 // over reports whether nothing can come of the binding any more. The Session's mu is held.
 func (b *sessionBinding) over() bool {
-	return !b.moves() && (b.lost() || b.cell != nil && b.cell.gone.Load())
+	return b.ended || !b.moves() && (b.lost() || b.cell != nil && b.cell.gone.Load())
 }
 
 // moves reports whether the Actor is moving, or its move is not over for the Session. The
@@ -175,9 +226,8 @@ var noRoutes = &sessionRoutes{}
 // bind binds the Actor that ref names to the Session. When it returns without
 // error, the Actor can push and packets are relayed.
 //
-// Binding the same incarnation again asks its owner under the same generation:
-// that changes nothing if the binding still stands, and renews it if the Actor
-// was bound to another Session meanwhile, which nobody tells this one.
+// Binding the same incarnation again asks its owner under the same generation: that changes
+// nothing, and fails if the Actor was bound to another Session meanwhile.
 func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
 	n := s.node
 	if !exact(&ref) {
@@ -186,7 +236,7 @@ func (s *sessionConn) bind(ctx context.Context, ref ActorRef) *Error {
 	b := &sessionBinding{ref: ref}
 	bound := s.routes.Load().byActor
 	switch known := bound[ref.ID]; {
-	case known != nil && known.ref == ref && !known.lost():
+	case known != nil && known.ref == ref && !known.ended && !known.lost():
 		b.gen, b.again = known.gen, true
 	default:
 		b.gen = n.bindings.Add(1)
@@ -226,7 +276,8 @@ func (s *sessionConn) bindHere(b *sessionBinding, done chan<- *Error) {
 		return
 	}
 	full := cell.control(func(t *turn) {
-		err := t.registrable(&b.ref)
+		key := bindingKey{session: s.id, gen: b.gen}
+		err := t.registrable(&b.ref, key, b.again)
 		if err == nil {
 			b.typ, b.cell = cell.typ.Name, cell
 			err = s.publish(b)
@@ -234,7 +285,7 @@ func (s *sessionConn) bindHere(b *sessionBinding, done chan<- *Error) {
 			s.leave()
 		}
 		if err == nil {
-			cell.bind(binding{key: bindingKey{session: s.id, gen: b.gen}, local: s})
+			t.take(binding{key: key, local: s})
 		}
 		done <- err
 	})
@@ -275,7 +326,7 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 		done <- err
 		return
 	}
-	l.sendControl(&wire.Bind{Correlation: corr, Ref: wireRef(b.ref), Session: s.id, BindingGen: b.gen})
+	l.sendControl(&wire.Bind{Correlation: corr, Ref: wireRef(b.ref), Session: s.id, BindingGen: b.gen, Again: b.again})
 }
 
 // place takes a place for b among the Session's bindings, before the Actor is asked: a
@@ -284,8 +335,8 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 func (s *sessionConn) place(b *sessionBinding) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return errSessionClosed
+	if err := s.bars(); err != nil {
+		return err
 	}
 	bound := s.routes.Load().byActor
 	if known := bound[b.ref.ID]; known != nil && known.moves() {
@@ -304,6 +355,17 @@ func (s *sessionConn) place(b *sessionBinding) *Error {
 	return nil
 }
 
+// bars says why the Session is bound to nothing more. mu is held.
+func (s *sessionConn) bars() *Error {
+	switch {
+	case s.closed:
+		return errSessionClosed
+	case s.replacement.Load() != nil:
+		return errSessionTaken
+	}
+	return nil
+}
+
 // leave gives the place of a bind that failed back.
 func (s *sessionConn) leave() {
 	s.mu.Lock()
@@ -318,8 +380,8 @@ func (s *sessionConn) publish(b *sessionBinding) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked--
-	if s.closed {
-		return errSessionClosed
+	if err := s.bars(); err != nil {
+		return err
 	}
 	old := s.routes.Load()
 	if known := old.byActor[b.ref.ID]; known != nil && known.gen == b.gen && known.link == b.link {
@@ -346,7 +408,7 @@ func (s *sessionConn) publish(b *sessionBinding) *Error {
 func (b *sessionBinding) unbind(session uint64) {
 	if b.cell != nil {
 		key := bindingKey{session: session, gen: b.gen}
-		b.cell.ended(func(t *turn) { t.unregister(key) })
+		b.cell.ended(func(t *turn) { t.unregister(key, nil) })
 		return
 	}
 	b.link.sendControl(&wire.Unbind{
@@ -409,7 +471,7 @@ func (l *linkConn) push(p *wire.Push) {
 // and in order with what it says of its move, so what this sees of that is true for it.
 func (s *sessionConn) pushFrom(id string, key bindingKey, name string, codec uint8, meta, payload []byte) *Error {
 	if s.moving.Load() == 0 {
-		if b := s.routes.Load().byActor[id]; b != nil && b.gen == key.gen && b.link == key.link {
+		if b := s.routes.Load().byActor[id]; b != nil && b.gen == key.gen && b.link == key.link && !b.ended {
 			return s.send(name, codec, meta, payload)
 		}
 	}

@@ -46,7 +46,7 @@ func TestASessionThatIsFullAsksNoActor(t *testing.T) {
 // req: MB-04
 func TestAnOldIncarnationsEndLeavesTheNewOnesBinding(t *testing.T) {
 	w := newJoins(t)
-	l := &linkConn{node: w.node, bound: cmap.New[*objectCell]()}
+	l := &linkConn{node: w.node, conn: closedConn(t), bound: cmap.New[*objectCell]()}
 	bound := func(c *objectCell, gen uint64) {
 		c.ended(func(*turn) { c.bind(binding{key: bindingKey{link: l, session: 1, gen: gen}}) })
 		barrier(t, c)

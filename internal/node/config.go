@@ -92,6 +92,8 @@ type Config struct {
 	// SessionRelocationSealTimeout is how long a Session waits for the end of a bound
 	// Actor's move; 0: 3 s.
 	SessionRelocationSealTimeout time.Duration
+	// ReplacedTimeout is how long the OnReplaced of a Session may take. 0: 30 s.
+	ReplacedTimeout time.Duration
 
 	Logger zerolog.Logger
 
@@ -132,9 +134,11 @@ type SessionListener struct {
 	Type        string
 	FrameMax    int // header and payload; 0: 64 KiB; < 0: no cap of its own
 	IdleTimeout time.Duration
-	CompressMin int // bytes of a payload to a client; 0: never
 	MaxConns    int
 	MaxPerIP    int
+
+	AuthTimeout time.Duration // of types with Authenticate; 0: 5 s
+	CompressMin int           // bytes of a payload to a client; 0: never
 
 	Transport      Transport
 	TLSFiles       TLSFiles
@@ -232,6 +236,7 @@ func (c Config) withDefaults() Config {
 	set(&c.RequestTimeout, 30*time.Second)
 	set(&c.CreateTimeout, 5*time.Second)
 	set(&c.SessionRelocationSealTimeout, sealTimeout)
+	set(&c.ReplacedTimeout, replacedTimeout)
 	c.Lease.Hold = c.RecoveryHold
 	c.Lease = c.Lease.WithDefaults()
 	c.RecoveryHold = c.Lease.Hold
@@ -259,6 +264,7 @@ func (c Config) withDefaults() Config {
 		case l.IdleTimeout < 0:
 			l.IdleTimeout = 0
 		}
+		set(&l.AuthTimeout, authTimeout)
 	}
 	return c
 }
@@ -345,14 +351,17 @@ func (c *Config) check(app *App) error {
 		if !ok {
 			return bad(errkind.NotConfigured, "listener %s wants session type %q, which is not defined", l.Addr, l.Type)
 		}
-		if l.CompressMin < 0 {
-			return bad(invalid, "CompressMin of listener %s must not be negative", l.Addr)
-		}
 		if len(typ.Relays) > 0 && c.Role == store.RoleNone {
 			return bad(errkind.NotConfigured, "session type %q relays packets to actors, and a node of RoleNone knows none; set Role", l.Type)
 		}
 		if _, _, err := net.SplitHostPort(l.Addr); err != nil {
 			return bad(invalid, "session address %q: %v", l.Addr, err)
+		}
+		if l.AuthTimeout < 0 {
+			return bad(invalid, "listener %s: AuthTimeout must not be negative", l.Addr)
+		}
+		if l.CompressMin < 0 {
+			return bad(invalid, "listener %s: CompressMin must not be negative", l.Addr)
 		}
 		if err := c.Sessions[i].check(c.Logger); err != nil {
 			return bad(invalid, "session listener %s: %v", l.Addr, err)

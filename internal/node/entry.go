@@ -217,22 +217,31 @@ func (a *objectCell) lifecycle(f func(*turn)) {
 }
 
 // disconnected tells the Actor's Spot that the client that was bound to it is gone: once
-// for each binding, in the Spot's own turn (MB-03, MB-04).
-func (n *Node) disconnected(spot *objectCell, actor ActorRef) {
+// for each binding, in the Spot's own turn (MB-03, MB-04). ended, if not nil, is called when
+// it has been told, or has ended.
+func (n *Node) disconnected(spot *objectCell, actor ActorRef, ended func(*Error)) {
 	if spot == nil || spot.typ.OnDisconnectActor == nil {
+		if ended != nil {
+			ended(nil)
+		}
 		return
 	}
 	n.disconnects.Add(1)
-	n.tellOfDisconnect(spot, actor)
+	n.tellOfDisconnect(spot, actor, ended)
 }
 
-func (n *Node) tellOfDisconnect(spot *objectCell, actor ActorRef) {
+func (n *Node) tellOfDisconnect(spot *objectCell, actor ActorRef, ended func(*Error)) {
 	spot.lifecycle(func(t *turn) {
 		if t.refused == nil && !n.mayAct(clock.Now()) {
-			n.late.add(func() { n.tellOfDisconnect(spot, actor) })
+			n.late.add(func() { n.tellOfDisconnect(spot, actor, ended) })
 			return
 		}
-		defer n.disconnects.Add(-1)
+		defer func() { // also if the callback ends its goroutine
+			n.disconnects.Add(-1)
+			if ended != nil {
+				ended(nil)
+			}
+		}()
 		if t.refused == nil {
 			_ = spot.callback(t.claim, "OnDisconnectActor", clock.Never, func(c *Call) error {
 				return spot.typ.OnDisconnectActor(c, spot.instance, actor)

@@ -127,6 +127,12 @@ func (e *Error) tellsOfDefect() bool {
 	}
 }
 
+// isSenders reports whether the sender of a packet alone has caused the error, whoever it is:
+// there is no such handler, or the payload is not of its form.
+func (e *Error) isSenders() bool {
+	return e.Kind == errkind.ProtocolError && !e.application || e.Kind == errkind.NotFound && e.defect
+}
+
 // ofDefect returns a new error with that mark.
 func (e *Error) ofDefect() *Error {
 	e.defect = true

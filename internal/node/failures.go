@@ -24,12 +24,17 @@ var (
 	errBindingOver    = &Error{Kind: errkind.NotFound, Text: "the session's binding to this actor is over"}
 	errBindingLost    = &Error{Kind: errkind.Unavailable, Text: "the link to its node was lost; bind the actor again"}
 	errBindingMoves   = &Error{Kind: errkind.Unavailable, Text: "the actor is moving to another node"}
+	errReplaced       = &Error{Kind: errkind.InvalidOperation, Text: "the actor was bound to another session"}
 	errBindingsFull   = &Error{Kind: errkind.CapacityExceeded, Text: "the session is bound to as many actors as it may be"}
 	errCreationRuns   = &Error{Kind: errkind.Unavailable, Text: "the same creation is already running"}
 	errNotBound       = &Error{Kind: errkind.InvalidOperation, Text: "no session is bound to this actor"}
 	errSessionClosed  = &Error{Kind: errkind.Unavailable, Text: "the session is closed"}
+	errSessionTaken   = &Error{Kind: errkind.InvalidOperation, Text: "another session has taken this one's place, which is about to be closed"}
 	errSessionSlow    = &Error{Kind: errkind.Unavailable, Text: "the client takes its messages too slowly; its session is closed"}
 	errSessionBusy    = &Error{Kind: errkind.CapacityExceeded, Text: "the session has too many packets waiting"}
+	errNotAuthentic   = &Error{Kind: errkind.Rejected, Text: "the client has not authenticated"}
+	errAuthLate       = &Error{Kind: errkind.DeadlineExceeded, Text: "the authentication took too long"}
+	errAuthTwice      = &Error{Kind: errkind.InvalidOperation, Text: "the client has authenticated before"}
 	errStopping       = &Error{Kind: errkind.ShuttingDown, Text: "the node is shutting down"}
 	errLinkLost       = &Error{Kind: errkind.Unavailable, Text: "the link to the actor's node was lost; the request may have run"}
 	errNoYield        = &Error{Kind: errkind.InvalidOperation, Text: "only handlers of a SpotWide User Spot, of its members and of an Instance Spot can yield; wait with the call itself"}

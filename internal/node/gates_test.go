@@ -50,7 +50,7 @@ func TestASpotWideSpotHasOneTurnForAll(t *testing.T) {
 			w.tell(c, visit)
 		}
 		key := bindingKey{session: 1, gen: uint64(i + 1)}
-		a.ended(func(turn *turn) { a.bind(binding{key: key}); turn.unregister(key) })
+		a.ended(func(turn *turn) { a.bind(binding{key: key}); turn.unregister(key, nil) })
 	}
 	until(t, "all has been", func() bool { return lost.Load() == rounds && ticks.Load() > 20 })
 	for _, c := range []*objectCell{a, b, room} {
@@ -78,7 +78,7 @@ func TestALostClientIsTheActorsSpotsAffair(t *testing.T) {
 	tell(w.node.entry, 'E')
 	for i, c := range []*objectCell{a, b} {
 		key := bindingKey{session: 1, gen: uint64(i + 1)}
-		c.ended(func(turn *turn) { c.bind(binding{key: key}); turn.unregister(key); turn.unregister(key) })
+		c.ended(func(turn *turn) { c.bind(binding{key: key}); turn.unregister(key, nil); turn.unregister(key, nil) })
 		barrier(t, c)
 		barrier(t, room)
 		barrier(t, w.node.entry)
@@ -147,7 +147,7 @@ func TestADisconnectInALapseIsToldAfterwards(t *testing.T) {
 	key := bindingKey{session: 7, gen: 1}
 	a.ended(func(*turn) { a.bind(binding{key: key}) })
 	w.node.admitUntil.Store(0)
-	a.ended(func(turn *turn) { turn.unregister(key) })
+	a.ended(func(turn *turn) { turn.unregister(key, nil) })
 	barrier(t, a)
 	barrier(t, w.node.entry)
 	w.is("")

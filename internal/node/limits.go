@@ -85,6 +85,12 @@ const (
 	// waiting for its session's handler.
 	sessionQueueMessages = 256
 	sessionQueueBytes    = 256 << 10
+	// authTimeout is what a client has to authenticate, from when it connects, if nothing is
+	// configured. authSlack is how much longer its connection is kept, so that it can be told.
+	authTimeout = 5 * time.Second
+	authSlack   = time.Second
+	// authFrameMax bounds a client's frames before it has authenticated.
+	authFrameMax = 4 << 10
 	// sealedPackets bounds the packets of one client that wait while an Actor moves, to
 	// which sessionQueueBytes applies too; keptShows what the Actor sends it meanwhile from
 	// its new node, beside the size of the client's out queue.
@@ -94,6 +100,13 @@ const (
 	cutoverWait = time.Second
 	// bindingsMax bounds the Actors that one Session may be bound to.
 	bindingsMax = 1024
+	// noticesMax bounds the notices about its bindings that wait for one Session's turn.
+	noticesMax = 1024
+	// replacedTimeout is how long the application's part of the end of a Session may take whose
+	// Actor was bound to another one; replacedDelay is from then to the close, for what it sent
+	// to be read.
+	replacedTimeout = 30 * time.Second
+	replacedDelay   = 100 * time.Millisecond
 
 	// creationsMax bounds the creations that run at once on a node; more wait
 	// for their turn until their deadline.

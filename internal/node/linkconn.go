@@ -113,6 +113,9 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		h.node.streams.lost(l)
 		l.pending.fail(errLinkLost)
 		l.node.moving.lost(l)
+		if l.node.app.hearNotices() {
+			l.node.tasks.Go(func() { l.node.lostLink(l) }) // a node that stops has told its clients
+		}
 	}
 	if l.shake != nil {
 		h.node.counters.linksRefused.Add(1)

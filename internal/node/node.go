@@ -249,14 +249,18 @@ func (n *Node) openSessions() error {
 	for _, l := range n.cfg.Sessions {
 		port := &sessionPort{
 			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax, compressMin: l.CompressMin,
-			times: session.LivenessTimes{Idle: l.IdleTimeout},
+			authTime: l.AuthTimeout, times: session.LivenessTimes{Idle: l.IdleTimeout},
+		}
+		hello := time.Duration(-1) // who need not authenticate is admitted at once
+		if port.typ.Auth != nil {
+			hello = l.AuthTimeout + authSlack
 		}
 		port.moves = session.RouteLimits{
 			Packets: sealedPackets, Bytes: int(port.queueBytes()), Shows: keptShows, ShowBytes: engine.DefaultOutMax, Seal: n.cfg.SessionRelocationSealTimeout,
 		}
 		opened, err := n.engine.Listen(l.listen(&engine.Protocol{
-			Name: "session", Handler: port, HelloTimeout: -1,
-			FrameSize: func(b []byte, _ bool) (int, error) { return sessionFrameSize(b, l.FrameMax) },
+			Name: "session", Handler: port, HelloTimeout: hello,
+			FrameSize: func(b []byte, admitted bool) (int, error) { return sessionFrameSize(b, port.frameMaxOf(admitted)) },
 		}))
 		if err != nil {
 			return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "a session address cannot be opened", Err: err}

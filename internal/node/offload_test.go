@@ -57,11 +57,11 @@ func TestNobodyIsBoundWhileTooManyLostClientsWait(t *testing.T) {
 	n := bareNode(t)
 	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, &hold{})
 	n.disconnects.Store(disconnectsMax)
-	if err := (&turn{node: n, cell: c}).register(&c.ref, binding{key: bindingKey{session: 1, gen: 1}}); err == nil || err.Kind != errkind.CapacityExceeded {
+	if err := (&turn{node: n, cell: c}).register(&c.ref, binding{key: bindingKey{session: 1, gen: 1}}, false); err == nil || err.Kind != errkind.CapacityExceeded {
 		t.Errorf("got %v", err)
 	}
 	n.disconnects.Store(0)
-	if err := (&turn{node: n, cell: c}).register(&c.ref, binding{key: bindingKey{session: 1, gen: 1}}); err != nil || !c.binding.stands() {
+	if err := (&turn{node: n, cell: c}).register(&c.ref, binding{key: bindingKey{session: 1, gen: 1}}, false); err != nil || !c.binding.stands() {
 		t.Errorf("got %v", err)
 	}
 }

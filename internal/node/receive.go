@@ -87,13 +87,13 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		l.push(&p)
 		l.consumed(int(paid))
 	case wire.CmdBind:
-		b, err := wire.DecodeBind(body)
+		b, err := wire.DecodeBind(flags, body)
 		if err != nil {
 			return err
 		}
 		l.bind(&b)
 	case wire.CmdUnbind:
-		u, err := wire.DecodeUnbind(body)
+		u, err := wire.DecodeUnbind(flags, body)
 		if err != nil {
 			return err
 		}
@@ -123,6 +123,9 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		}
 		l.destroy(&d)
 	default:
+		if handled, err := l.bindingRecord(cmd, body); handled {
+			return err
+		}
 		if handled, err := l.sessionMoveRecord(cmd, flags, body); handled {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/zlnode/zlnode/session"
 )
 
+const opForward = "forward"
+
 // clientRequest is a client's request that was relayed to an Actor. What its
 // answer must carry back is copied, since the frame is gone by then.
 type clientRequest struct {
@@ -85,45 +87,67 @@ func (r *clientRequest) frame(res result) (*buf.Buf, *Error) {
 // and the packet must wait in the Session's turn. Loop only.
 func (s *sessionConn) relay(p *session.Packet, typ string, owner *buf.Buf) (done bool) {
 	var none credit
-	lacks, err := s.forward(p, typ, owner, &none)
+	lacks, err := s.forward(p, receiver{typ: typ}, owner, &none)
 	if err != nil {
 		s.refuse(p, err)
 	}
 	return lacks.link == nil
 }
 
+// receiver is the bound Actor that a packet is for: that id, or the latest of that type.
+type receiver struct{ typ, id string }
+
 // relayWaiting is relay in the Session's turn: it waits for credit up to the
-// send timeout. The route may have changed meanwhile.
-func (s *sessionConn) relayWaiting(ctx context.Context, p *session.Packet, typ string, owner *buf.Buf) {
+// send timeout. The route may have changed meanwhile. On error the packet is not sent.
+func (s *sessionConn) relayWaiting(ctx context.Context, p *session.Packet, to receiver, owner *buf.Buf) *Error {
 	var paid credit
 	for {
-		lacks, err := s.forward(p, typ, owner, &paid)
+		lacks, err := s.forward(p, to, owner, &paid)
 		paid.putBack()
-		if err == nil && lacks.link != nil {
-			if err = lacks.link.waitInTurn(ctx, lacks.n); err == nil {
-				paid = lacks
-				continue
-			}
-			if lacks.link.gone.Load() {
-				continue
-			}
+		if err != nil || lacks.link == nil {
+			return err
 		}
-		if err != nil {
-			s.refuse(p, err)
+		err = lacks.link.waitInTurn(ctx, lacks.n)
+		switch {
+		case err == nil:
+			paid = lacks
+		case !lacks.link.gone.Load():
+			return err
 		}
-		return
 	}
 }
 
-// forward sends the packet to the Actor of that type that is bound now, or says which
-// credit it lacks for that. paid is what the caller has of it. A packet for an Actor that
+// Forward relays the packet of this turn to the Actor of that id.
+func (c *SessionCall) Forward(id string) error {
+	mustBeInTurn(c.node != nil)
+	asks := c.packet.Kind == session.KindRequest
+	switch {
+	case c.packet.run != nil:
+		return fail(errkind.InvalidOperation, opForward, id, "this turn is of no packet")
+	case asks && c.forwarded:
+		return fail(errkind.InvalidOperation, opForward, id, "the request was forwarded already")
+	}
+	if err := c.conn.relayWaiting(c, &c.packet.Packet, receiver{id: id}, c.packet.owner); err != nil {
+		return err.of(opForward, id)
+	}
+	c.forwarded = asks
+	return nil
+}
+
+// forward sends the packet to its Actor if it is bound now, or says which credit it lacks for
+// that. paid is what the caller has of it. A packet for an Actor that
 // moves is kept. On error the packet is not sent and must be refused.
-func (s *sessionConn) forward(p *session.Packet, typ string, owner *buf.Buf, paid *credit) (lacks credit, err *Error) {
+func (s *sessionConn) forward(p *session.Packet, to receiver, owner *buf.Buf, paid *credit) (lacks credit, err *Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.routes.Load().byType[typ]
+	var b *sessionBinding
+	if to.id == "" {
+		b = s.routes.Load().byType[to.typ]
+	} else {
+		b = s.routes.Load().byActor[to.id]
+	}
 	if b == nil {
-		return credit{}, fail(errkind.InvalidOperation, "relay", "", "no actor of type %q is bound to the session", typ)
+		return credit{}, errNoReceiver(to)
 	}
 	if err := checkSizes("relay", b.ref.ID, p.Meta, p.Payload); err != nil {
 		return credit{}, err
@@ -138,6 +162,8 @@ func (s *sessionConn) forward(p *session.Packet, typ string, owner *buf.Buf, pai
 		deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
 	}
 	switch {
+	case b.ended:
+		return credit{}, errGone.of("relay", b.ref.ID)
 	case b.lost():
 		return credit{}, errBindingLost.of("relay", b.ref.ID)
 	case b.link == nil:
@@ -162,6 +188,13 @@ func (s *sessionConn) forward(p *session.Packet, typ string, owner *buf.Buf, pai
 		r = newClientRequest(s, p, b)
 	}
 	return credit{}, s.sendPaid(b, &rec, r, deadline)
+}
+
+func errNoReceiver(to receiver) *Error {
+	if to.id != "" {
+		return fail(errkind.InvalidOperation, "relay", to.id, "that actor is not bound to the session")
+	}
+	return fail(errkind.InvalidOperation, "relay", "", "no actor of type %q is bound to the session", to.typ)
 }
 
 // packetRecord is the packet for a remote Actor. What differs from request to request is

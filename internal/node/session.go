@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
@@ -27,6 +28,7 @@ type sessionConn struct {
 	live    session.Liveness
 	timer   clock.Mono // what the connection's timer is set to
 	box     *mailbox.Mailbox[packet]
+	door    *door // nil: the client's packets are taken as usual
 	closing bool
 
 	slow   atomic.Bool // closed because the client does not take its messages
@@ -36,9 +38,13 @@ type sessionConn struct {
 	closed bool
 	asked  int // binds under way, which have a place each; mu guards it
 
+	replacement atomic.Pointer[replacement] // nil: no other Session has taken an Actor of this one
+	notices     atomic.Int32                // that wait for the Session's turn
+
 	// Owned by the mailbox's claim.
 	instance any
 	started  bool
+	refused  bool // OnConnect or the authentication failed: nothing is handled any more
 	context  SessionContext
 }
 
@@ -49,6 +55,7 @@ type sessionPort struct {
 	frameMax int
 	// compressMin is the payload from which on packets to clients are compressed; 0: none.
 	compressMin int
+	authTime    time.Duration // of types with Authenticate
 	times       session.LivenessTimes
 	moves       session.RouteLimits
 }
@@ -57,8 +64,8 @@ type sessionPort struct {
 // keeps valid.
 type packet struct {
 	session.Packet
-	owner  *buf.Buf
-	closed string // the Session is over, for this reason; no packet
+	owner *buf.Buf
+	run   func(*SessionCall) // what the turn does; nil: it is for the packet's handler or relay
 }
 
 // queueBytes is the budget of a Session's mailbox: that of small packets, and one
@@ -82,6 +89,9 @@ func (p *sessionPort) OnOpen(c *engine.Conn) {
 	if p.node.stopping.Load() { // looked at after it is in the table, which a shutdown looks through
 		s.end(session.ServerDrain, "")
 		return
+	}
+	if p.typ.OnConnect != nil || p.typ.Auth != nil {
+		s.shut(now)
 	}
 	s.arm()
 }
@@ -113,6 +123,8 @@ func (p *sessionPort) OnFrame(c *engine.Conn, frame []byte, owner *buf.Buf) erro
 	case verdict != session.InboundDeliver || s.closing:
 	case p.node.stopping.Load():
 		s.refuse(&pk, errStopping)
+	case s.replacement.Load() != nil:
+		s.refuse(&pk, errSessionTaken)
 	default:
 		s.deliver(&pk, owner)
 	}
@@ -120,9 +132,13 @@ func (p *sessionPort) OnFrame(c *engine.Conn, frame []byte, owner *buf.Buf) erro
 }
 
 // OnTimer implements engine.Handler.
-func (p *sessionPort) OnTimer(c *engine.Conn, _ clock.Mono) {
+func (p *sessionPort) OnTimer(c *engine.Conn, now clock.Mono) {
 	s := c.Data().(*sessionConn)
 	s.timer = 0
+	if s.door != nil && now.Reached(s.door.until) {
+		s.late()
+		return
+	}
 	s.step(session.Event{Kind: session.EventTimer})
 }
 
@@ -143,12 +159,22 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	}
 	routes := s.routes.Swap(noRoutes)
 	s.mu.Unlock()
+	if r := s.replacement.Load(); r != nil {
+		r.closing.Stop()
+	}
 	for _, b := range routes.byActor {
-		b.unbind(s.id)
+		if !b.ended {
+			b.unbind(s.id)
+		}
 	}
+	why := disconnectOf(reason)
 	if s.box != nil {
-		s.box.PushControl(packet{closed: reason.String()})
+		s.box.PushControl(packet{run: func(call *SessionCall) { s.ended(call, why) }})
 	}
+	if s.door != nil {
+		s.door.owner.Free()
+	}
+	why.count(&p.node.counters)
 	p.node.log.Debug().Uint64("session", s.id).Str("address", c.RemoteAddr()).Stringer("reason", reason).Msg("session closed")
 }
 
@@ -173,52 +199,20 @@ func (s *sessionConn) step(ev session.Event) {
 // arm sets the connection's timer unless it fires early enough as it is.
 func (s *sessionConn) arm() {
 	at, ok := s.live.NextDeadline()
+	if s.door != nil && (!ok || s.door.until < at) {
+		at, ok = s.door.until, true
+	}
 	if ok && (s.timer == 0 || at < s.timer) {
 		s.timer = at
 		s.conn.ArmTimer(at)
 	}
 }
 
-// end tells the client why and closes after what is queued. Loop only.
-func (s *sessionConn) end(reason session.CloseReason, diag string) {
-	if s.closing {
-		return
-	}
-	s.closing = true
-	s.conn.DisarmTimer()
-	closeSession(s.conn, reason, diag)
-}
-
-// closeSession sends the closing frame and closes. From any goroutine.
-func closeSession(c *engine.Conn, reason session.CloseReason, diag string) {
-	_ = c.SendControl(buf.Copy(session.AppendClosing(nil, reason, diag))) // a closed connection tells itself by OnClose
-	c.Close(engine.CloseReason{Code: closeCode(reason), Text: diag})
-}
-
-// closeCode is the engine's word for a session's reason.
-func closeCode(r session.CloseReason) engine.CloseCode {
-	switch r {
-	case session.ClientClose:
-		return engine.PeerClosed
-	case session.IdleTimeout:
-		return engine.Idle
-	case session.HeartbeatTimeout:
-		return engine.PeerSilent
-	case session.ServerDrain:
-		return engine.Draining
-	case session.ProtocolError:
-		return engine.ProtocolError
-	case session.TransportError:
-		return engine.TransportError
-	}
-	return engine.Requested
-}
-
 // deliver sends a packet on its way: relayed to a bound Actor straight from the
 // loop, or into the Session's mailbox. Loop only.
 func (s *sessionConn) deliver(p *session.Packet, owner *buf.Buf) {
 	if p.Compressed {
-		plain, err := inflate(p, s.port.frameMax)
+		plain, err := inflate(p, s.frameMax())
 		if err != nil {
 			s.end(session.ProtocolError, err.Error())
 			return
@@ -226,21 +220,37 @@ func (s *sessionConn) deliver(p *session.Packet, owner *buf.Buf) {
 		defer plain.Free()
 		owner = plain
 	}
+	if s.door.locked() {
+		s.knock(p, owner)
+		return
+	}
 	// A packet behind one that waits for the handler waits too: one client's
 	// packets stay in order.
-	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok && (s.box == nil || s.box.Len() == 0) {
+	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok && s.door == nil && (s.box == nil || s.box.Len() == 0) {
 		if s.relay(p, typ, owner) {
 			return
 		}
 	}
+	s.enqueue(p, owner, nil)
+}
+
+// mailbox returns the Session's mailbox, which is made when it is needed first. Loop only.
+func (s *sessionConn) mailbox() *mailbox.Mailbox[packet] {
 	if s.box == nil {
 		s.box = mailbox.New[packet](s.node.pool, s, mailbox.Limits{Messages: sessionQueueMessages, Bytes: s.port.queueBytes()})
 	}
+	return s.box
+}
+
+// enqueue has the packet wait for its turn, or refuses it. Loop only.
+func (s *sessionConn) enqueue(p *session.Packet, owner *buf.Buf, run func(*SessionCall)) (queued bool) {
 	size := len(p.Name) + len(p.Meta) + len(p.Correlation) + len(p.Payload)
-	if s.box.Push(packet{Packet: *p, owner: owner.Ref()}, size) != nil {
+	if s.mailbox().Push(packet{Packet: *p, owner: owner.Ref(), run: run}, size) != nil {
 		owner.Free()
 		s.refuse(p, errSessionBusy)
+		return false
 	}
+	return true
 }
 
 // inflate replaces a packet whose payload is compressed by a plain copy.
@@ -332,7 +342,7 @@ func (s *sessionConn) queue(b *buf.Buf) *Error {
 	case errors.Is(err, engine.ErrFull):
 		if !s.slow.Swap(true) { // several senders may meet the full queue at once
 			s.node.counters.slowSessions.Add(1)
-			closeSession(s.conn, session.TransportError, "the client takes its messages too slowly")
+			closeSessionAs(s.conn, session.TransportError, engine.OutFull, "the client takes its messages too slowly")
 		}
 		return errSessionSlow
 	default:

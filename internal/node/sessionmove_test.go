@@ -26,7 +26,10 @@ type cluster struct {
 	ctx   context.Context
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *cluster { return newClusterWith(t, func(*Config, *SessionType) {}) }
+
+// newClusterWith is newCluster with a change of each node.
+func newClusterWith(t *testing.T, change func(*Config, *SessionType)) *cluster {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	c := &cluster{T: t, ctx: ctx}
@@ -54,11 +57,13 @@ func newCluster(t *testing.T) *cluster {
 				return Reply{1, []byte("1")}, c.Session().Bind(c, ref)
 			}},
 		}
-		c.nodes[i] = serve(t, Config{
+		cfg := Config{
 			RID: rid, Role: store.RoleServer, StoreURL: e.URL(), MeshKey: []byte("a key of tests, long enough"), Listen: "127.0.0.1:0",
 			RecoveryHold: -1, Sessions: []SessionListener{{Addr: "127.0.0.1:0", Type: "player"}}, SessionRelocationSealTimeout: time.Minute,
 			Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
-		}, app)
+		}
+		change(&cfg, app.Sessions["player"])
+		c.nodes[i] = serve(t, cfg, app)
 	}
 	for _, n := range c.nodes {
 		if err := n.WaitPeers(ctx, 2); err != nil {
@@ -115,6 +120,7 @@ func (c *cluster) arrive(from *objectCell, b binding, at int, move [16]byte) *ob
 		c.Fatal(err)
 	}
 	from.node.actors.Delete("ada")
+	from.tenure.Store(leaving)
 	from.refuseAll(errNotHere)
 	cell := c.place(at, from.ref.OwnerGen+1, adopted)
 	c.nodes[at].commitBinding(adopted, move, cell.ref)

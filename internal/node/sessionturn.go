@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/mailbox"
@@ -35,6 +36,41 @@ func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error {
 	return nil
 }
 
+// Bindings returns the Actors that are bound to the Session now.
+func (s *SessionContext) Bindings() (refs []ActorRef) {
+	s.conn.eachBinding(func(b *sessionBinding) { refs = append(refs, b.ref) })
+	return refs
+}
+
+// Binding returns the latest Actor of that type that is bound to the Session now.
+func (s *SessionContext) Binding(actorType string) (ref ActorRef, bound bool) {
+	var gen uint64
+	s.conn.eachBinding(func(b *sessionBinding) {
+		if b.typ == actorType && b.gen > gen {
+			ref, gen = b.ref, b.gen
+		}
+	})
+	return ref, gen != 0
+}
+
+// BoundTo returns the Actor of that id, and its type, if it is bound to the Session now.
+func (s *SessionContext) BoundTo(id string) (ref ActorRef, actorType string, bound bool) {
+	s.conn.eachBinding(func(b *sessionBinding) {
+		if b.ref.ID == id {
+			ref, actorType, bound = b.ref, b.typ, true
+		}
+	})
+	return ref, actorType, bound
+}
+
+// NotifyDisconnected ends one binding; see the public package.
+func (s *SessionContext) NotifyDisconnected(ctx context.Context, id string) error {
+	if err := s.conn.disconnect(ctx, id); err != nil {
+		return err
+	}
+	return nil
+}
+
 // Push sends a packet to the client. The bytes are copied.
 func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) error {
 	typ := s.conn.port.typ.Name
@@ -52,15 +88,18 @@ func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) er
 }
 
 // Close ends the Session: what is queued for the client is sent before.
-func (s *SessionContext) Close(reason session.CloseReason, diag string) {
-	closeSession(s.conn.conn, reason, diag)
+func (s *SessionContext) Close(text string) {
+	s.conn.notify(&Notice{Kind: NoticeKicked, Text: text})
+	closeSessionAs(s.conn.conn, session.ServerDrain, engine.Requested, text)
 }
 
-// SessionCall is one packet in its Session's turn, with the rules of Call.
+// SessionCall is one packet, or one callback, in its Session's turn, with the rules of Call.
 type SessionCall struct {
 	turnContext
 	conn   *sessionConn
 	packet *packet
+
+	forwarded bool // the packet is a request, and its answer is an Actor's
 	// Outer is the public package's view of this value.
 	Outer any
 }
@@ -80,68 +119,122 @@ func (c *SessionCall) Codec() uint8 { return uint8(c.packet.Codec) }
 // Begin implements mailbox.Consumer.
 func (s *sessionConn) Begin(*mailbox.Claim[packet]) {}
 
-// Consume implements mailbox.Consumer: one packet is one turn.
+// Consume implements mailbox.Consumer: one packet, or one callback, is one turn.
 func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 	p := *queued
 	*queued = packet{}
-	if p.closed != "" {
-		s.ended(p.closed)
-		return
-	}
 	defer p.owner.Free()
 	c := &SessionCall{conn: s, packet: &p}
 	c.node, c.gate, c.deadline = s.node, claim, clock.Never
-	if p.Kind == session.KindRequest {
+	if p.Kind == session.KindRequest || p.run != nil {
 		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
 	}
 	defer c.end()
-	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {
-		s.relayWaiting(c, &p.Packet, typ, p.owner)
+	switch {
+	case p.run != nil:
+		p.run(c)
+		return
+	case s.refused:
+		s.refuse(&p.Packet, errSessionClosed)
 		return
 	}
+	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {
+		if err := s.relayWaiting(c, &p.Packet, receiver{typ: typ}, p.owner); err != nil {
+			s.refuse(&p.Packet, err)
+		}
+		return
+	}
+	ended := false
+	defer func() {
+		if !ended { // the handler ended its goroutine
+			s.ran(c, &p, Reply{}, errTurnEnded)
+		}
+	}()
 	r, err := s.handle(c, &p)
+	ended = true
+	s.ran(c, &p, r, err)
+}
+
+// ran ends a packet whose handler has run, or that has none.
+func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
+	asks := p.Kind == session.KindRequest
 	switch {
-	case p.Kind != session.KindRequest:
+	case c.forwarded:
 		if err != nil {
 			s.node.counters.failedSends.Add(1)
-			if left, ok := s.node.said.sendFailed.Take(clock.Now()); ok {
-				s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
-					Int64("left_out", left).Msg("a session's send handler failed")
-			}
+			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
+				Msg("a session's handler failed after it had forwarded its request")
 		}
-	case err != nil:
-		if err.tellsOfDefect() {
-			s.node.counters.failedRequests.Add(1)
-			if left, ok := s.node.said.requestFailed.Take(clock.Now()); ok {
-				s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
-					Int64("left_out", left).Msg("a session's request failed by its handler, or by who asked")
-			}
-		}
-		s.refuse(&p.Packet, err)
-	default:
+	case err == nil && !asks:
+	case err == nil:
 		resp := session.ResponseTo(&p.Packet)
 		resp.Codec, resp.Payload = session.Codec(r.Codec), r.Payload
 		s.answer(&resp)
+	default:
+		if asks {
+			s.refuse(&p.Packet, err)
+		}
+		s.failed(c, err)
 	}
 }
 
-// handle runs the packet's handler. The Session's own value is made before the
-// first.
+// failed counts a packet that was not handled as it should, and tells the application's
+// OnError, or else the log: of what clients do wrong at level Debug, as there is no end of it.
+func (s *sessionConn) failed(c *SessionCall, err *Error) {
+	n, t := s.node, s.port.typ
+	asks := c.packet.Kind == session.KindRequest
+	switch {
+	case !asks:
+		n.counters.failedSends.Add(1)
+	case err.tellsOfDefect():
+		n.counters.failedRequests.Add(1)
+	}
+	if t.OnError != nil && s.start() == nil {
+		_ = guard(n, "session type", t.Name, func() error {
+			t.OnError(c, s.instance, err)
+			return nil
+		}) // a panic was counted and logged; nobody waits for the result
+		return
+	}
+	if asks && !err.tellsOfDefect() {
+		return
+	}
+	said, what := &n.said.sendFailed, "a session's send handler failed"
+	if asks {
+		said, what = &n.said.requestFailed, "a session's request failed by its handler, or by who asked"
+	}
+	if err.isSenders() {
+		n.log.Debug().Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).Msg(what)
+		return
+	}
+	if left, ok := said.Take(clock.Now()); ok {
+		n.log.Warn().Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).
+			Int64("left_out", left).Msg(what)
+	}
+}
+
+// start makes the Session's own value, before anything of its type runs.
+func (s *sessionConn) start() *Error {
+	if s.started {
+		return nil
+	}
+	err := guard(s.node, "session type", s.port.typ.Name, func() (e error) {
+		s.instance, e = s.port.typ.Factory(&s.context)
+		return e
+	})
+	s.started = err == nil
+	return err
+}
+
+// handle runs the packet's handler.
 func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 	t := s.port.typ
 	send, request := t.Sends[string(p.Name)], t.Requests[string(p.Name)]
 	if p.Kind == session.KindRequest && request == nil || p.Kind == session.KindSend && send == nil {
 		return r, fail(errkind.NotFound, "", t.Name, "no handler for packet %q", p.Name).ofDefect()
 	}
-	if !s.started {
-		err = guard(s.node, "session type", t.Name, func() (e error) {
-			s.instance, e = t.Factory(&s.context)
-			return e
-		})
-		if err != nil {
-			return r, err
-		}
-		s.started = true
+	if err = s.start(); err != nil {
+		return r, err
 	}
 	err = guard(s.node, "session type", t.Name, func() (e error) {
 		if p.Kind == session.KindRequest {
@@ -154,11 +247,11 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 }
 
 // ended runs the application's part of the Session's end.
-func (s *sessionConn) ended(reason string) {
+func (s *sessionConn) ended(c *SessionCall, why Disconnect) {
 	defer s.node.ending.Add(-1)
-	if s.started && s.port.typ.OnClose != nil {
-		_ = guard(s.node, "session type", s.port.typ.Name, func() error {
-			s.port.typ.OnClose(&s.context, s.instance, reason)
+	if t := s.port.typ; s.started && t.OnDisconnect != nil {
+		_ = guard(s.node, "session type", t.Name, func() error {
+			t.OnDisconnect(c, s.instance, why)
 			return nil
 		}) // a panic was counted and logged; nobody waits for the result
 	}

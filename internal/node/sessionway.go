@@ -31,6 +31,7 @@ type sessionWay struct {
 	confirm func(*Error) // answers a seal that is to be confirmed later
 	tries   uint64       // submissions that waited for credit
 	moving  bool         // it is counted in the Session and known to the node
+	over    bool         // its binding is over, while the Session goes on
 }
 
 // heldPacket is a packet that waits for the end of a move. It is a copy: what it came in
@@ -119,6 +120,7 @@ func (w *sessionWay) step(now clock.Mono, ev session.RouteEvent, next *sessionBi
 		case session.RouteSwap:
 			w.left = w.binding().link
 			s.replace(next)
+			s.notify(&Notice{Kind: NoticeMoved, Actor: next.ref, Type: next.typ})
 		case session.RouteSubmit:
 			if ev.Kind != session.RouteSubmitted { // else submit goes on with the next one itself
 				w.submit(credit{})
@@ -131,7 +133,7 @@ func (w *sessionWay) step(now clock.Mono, ev session.RouteEvent, next *sessionBi
 		case session.RouteClose:
 			n.counters.sessionsCutOff.Add(1)
 			n.log.Warn().Uint64("session", s.id).Str("actor", clip(w.id)).Stringer("reason", e.Why).Msg("a session is closed because its actor moves")
-			w.drop()
+			w.drop(errSessionClosed)
 			closeSession(s.conn, session.TransportError, e.Why.String())
 		case session.RouteIgnored:
 			n.updateIgnored(s.id, w.id, e.Why.String())
@@ -158,7 +160,7 @@ func (w *sessionWay) answer(err *Error) {
 // count keeps the Session and the node informed whether there is more to be looked at than
 // the binding.
 func (w *sessionWay) count() {
-	moving := !w.route.Calm() && !w.session.closed
+	moving := !w.route.Calm() && !w.session.closed && !w.over
 	switch {
 	case moving == w.moving:
 		return
@@ -176,7 +178,7 @@ func (w *sessionWay) count() {
 func (n *Node) updateIgnored(session uint64, actor, why string) {
 	n.counters.updatesIgnored.Add(1)
 	n.log.Warn().Uint64("session", session).Str("actor", clip(actor)).Str("reason", why).
-		Msg("an update about a bound actor that moves came too late or for nothing")
+		Msg("an update about a bound actor came too late or for nothing")
 }
 
 // replace makes next a route of the Session in the place of the present binding of that
@@ -311,11 +313,11 @@ func (w *sessionWay) await(lacks credit) bool {
 	})
 }
 
-// drop ends all that waits: the Session is over.
-func (w *sessionWay) drop() {
+// drop ends all that waits: the Session or the binding is over.
+func (w *sessionWay) drop(err *Error) {
 	w.answer(errBindingOver)
 	for i := range w.held {
-		w.refuse(&w.held[i], errSessionClosed)
+		w.refuse(&w.held[i], err)
 		w.held[i].owner.Free()
 	}
 	for _, frame := range w.kept {
@@ -327,7 +329,15 @@ func (w *sessionWay) drop() {
 // end is for the Session's end. mu is held, and closed is set.
 func (w *sessionWay) end() {
 	w.step(clock.Now(), session.RouteEvent{Kind: session.RouteClosed}, nil)
-	w.drop()
+	w.drop(errSessionClosed)
+}
+
+// abandon is end for a binding that is over while its Session goes on, and that is replaced
+// by one without a way. err is for what waits.
+func (w *sessionWay) abandon(err *Error) {
+	w.over = true
+	w.step(clock.Now(), session.RouteEvent{Kind: session.RouteClosed}, nil)
+	w.drop(err)
 }
 
 // pushMoving is pushFrom while an Actor of the Session moves.
@@ -335,7 +345,7 @@ func (s *sessionConn) pushMoving(id string, key bindingKey, p *session.Packet) *
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.routes.Load().byActor[id]
-	if b == nil || b.gen != key.gen || b.way == nil && b.link != key.link {
+	if b == nil || b.gen != key.gen || b.ended || b.way == nil && b.link != key.link {
 		return errBindingStale
 	}
 	w, ev := b.way, session.RouteEvent{Kind: session.RouteShown}
@@ -416,7 +426,7 @@ func (n *Node) seal(m *sealing, confirm func(*Error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.routes.Load().byActor[m.id]
-	if s.closed || b == nil || b.gen != m.key.gen || b.link != m.key.link || b.ref.ObjectGen != m.objGen {
+	if s.closed || b == nil || b.ended || b.gen != m.key.gen || b.link != m.key.link || b.ref.ObjectGen != m.objGen {
 		confirm(errBindingOver)
 		return
 	}
@@ -483,6 +493,9 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 		next.unbind(m.Session)
 		return
 	case s.closed:
+		return
+	case b != nil && b.ended && b.gen == m.BindingGen && m.Commit:
+		next.unbind(m.Session)
 		return
 	case b == nil || b.way == nil || b.gen != m.BindingGen || !m.Commit && b.link != link:
 		n.updateIgnored(s.id, next.ref.ID, session.RouteOtherBinding.String())

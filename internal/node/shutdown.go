@@ -53,6 +53,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	n.failJoins()
 	n.freeSealed()
 	n.sessions.Range(func(_ string, s *sessionConn) bool {
+		s.notify(&Notice{Kind: NoticeStopping})
 		closeSession(s.conn, session.ServerDrain, "")
 		return true
 	})

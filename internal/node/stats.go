@@ -11,8 +11,11 @@ type counters struct {
 	pushesRefused   atomic.Uint64
 	lateReplies     atomic.Uint64
 	slowSessions    atomic.Uint64
+	sessionFaults   atomic.Uint64
+	sessionsRefused atomic.Uint64
 	sessionsCutOff  atomic.Uint64
 	updatesIgnored  atomic.Uint64
+	sessionsTaken   atomic.Uint64
 	linksRefused    atomic.Uint64
 	panics          atomic.Uint64
 
@@ -31,8 +34,11 @@ type Stats struct {
 	PushesRefused   uint64 // pushes of actors whose binding was over
 	LateReplies     uint64 // replies that came after their request had ended
 	SlowSessions    uint64 // sessions closed because the client did not read
+	SessionFaults   uint64 // sessions closed because their client broke the protocol or a limit
+	SessionsRefused uint64 // sessions closed because OnConnect or Authenticate failed, or nothing was authenticated in time
 	SessionsCutOff  uint64 // sessions closed because an actor of theirs moved and nothing was heard of it in time, or too much at once; logged
-	UpdatesIgnored  uint64 // updates about bound actors that move which came too late or for nothing; logged
+	SessionsTaken   uint64 // sessions that are or were closed because an actor of theirs was bound to another one
+	UpdatesIgnored  uint64 // updates about bound actors which came too late or for nothing; logged
 	LinksRefused    uint64 // connections on the link port that did not become links
 	Panics          uint64 // in application code and outside it
 
@@ -61,7 +67,8 @@ func (n *Node) Stats() Stats {
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
 		FailedCallbacks: n.counters.failedCallbacks.Load(),
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
-		SlowSessions: n.counters.slowSessions.Load(), SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(),
+		SlowSessions: n.counters.slowSessions.Load(), SessionFaults: n.counters.sessionFaults.Load(), SessionsRefused: n.counters.sessionsRefused.Load(),
+		SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(), SessionsTaken: n.counters.sessionsTaken.Load(),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 		Moves: MoveStats{
 			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),

@@ -150,7 +150,7 @@ func TestALinkForgetsAnActorThatIsGone(t *testing.T) {
 	held := &hold{}
 	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	c.box.Seal(&release{cell: c, from: held, next: c})
-	l := &linkConn{node: n, bound: cmap.New[*objectCell]()}
+	l := &linkConn{node: n, conn: closedConn(t), bound: cmap.New[*objectCell]()}
 	c.ended(func(*turn) { c.bind(binding{key: bindingKey{link: l, session: 1, gen: 1}}) })
 	barrier(t, c)
 	if l.bound.Len() != 1 {

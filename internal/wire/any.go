@@ -65,12 +65,16 @@ func Decode(record []byte) (Record, error) {
 		return boxed(DecodeRelayedReply(flags, body))
 	case CmdSourceDrained:
 		return boxed(DecodeSourceDrained(body))
+	case CmdBindingEnded:
+		return boxed(DecodeBindingEnded(body))
+	case CmdSessionClose:
+		return boxed(DecodeSessionClose(body))
 	case CmdPush:
 		return boxed(DecodePush(body))
 	case CmdUnbind:
-		return boxed(DecodeUnbind(body))
+		return boxed(DecodeUnbind(flags, body))
 	case CmdBind:
-		return boxed(DecodeBind(body))
+		return boxed(DecodeBind(flags, body))
 	case CmdRestore:
 		return boxed(DecodeRestore(flags, body))
 	case CmdSessionSeal:
@@ -87,6 +91,8 @@ func Decode(record []byte) (Record, error) {
 		return boxed(DecodeActorCreate(body))
 	case CmdFollowNotice:
 		return boxed(DecodeFollowNotice(body))
+	case CmdBindingReplaced:
+		return boxed(DecodeBindingReplaced(body))
 	case CmdStateChunk:
 		return boxed(DecodeStateChunk(body))
 	default:

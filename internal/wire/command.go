@@ -5,8 +5,8 @@ import "strconv"
 // Command is the number of a record type. Numbers never change their meaning.
 type Command uint8
 
-// The commands. 45 and 51 are reserved for session control; a peer that sends one today is
-// refused. 16–23, 25 and 26 are of this project: the contract has no number for them.
+// The commands. 45 is reserved for session control; a peer that sends it today is refused.
+// 16–23 and 25–28 are of this project: the contract has no number for them.
 const (
 	CmdHello                  Command = 1
 	CmdAdmit                  Command = 2
@@ -32,6 +32,8 @@ const (
 	CmdSessionPacket          Command = 24
 	CmdRelayedReply           Command = 25
 	CmdSourceDrained          Command = 26
+	CmdBindingEnded           Command = 27
+	CmdSessionClose           Command = 28
 	CmdPush                   Command = 36
 	CmdUnbind                 Command = 37
 	CmdBind                   Command = 38
@@ -43,6 +45,7 @@ const (
 	CmdUserSpotClose          Command = 48
 	CmdActorCreate            Command = 49
 	CmdFollowNotice           Command = 50
+	CmdBindingReplaced        Command = 51
 	CmdStateChunk             Command = 52
 )
 
@@ -78,8 +81,11 @@ type Info struct {
 // FlagSpot marks a CmdActorSend or CmdActorRequest that is meant for a Spot.
 const FlagSpot = 0x01
 
-// FlagRequest marks a CmdSessionPacket or CmdInstance that carries a correlation.
+// FlagRequest marks a CmdSessionPacket, CmdInstance or CmdUnbind that carries a correlation.
 const FlagRequest = 0x01
+
+// FlagAgain marks a CmdBind of a binding that its sender believes to stand.
+const FlagAgain = 0x01
 
 // FlagAsks marks a CmdInstance that is a request: its reply is the handler's.
 const FlagAsks = 0x02
@@ -129,9 +135,11 @@ var table = [256]Info{
 	CmdSessionPacket:          {Name: "sessionPacket", Form: Either, After: true, Credited: true, Flags: FlagRequest},
 	CmdRelayedReply:           {Name: "relayedReply", Form: OneWay, After: true, Flags: FlagReply | FlagStale | FlagApplication},
 	CmdSourceDrained:          {Name: "sourceDrained", Form: OneWay, After: true},
+	CmdBindingEnded:           {Name: "bindingEnded", Form: OneWay, After: true},
+	CmdSessionClose:           {Name: "sessionClose", Form: OneWay, After: true},
 	CmdPush:                   {Name: "push", Form: OneWay, After: true, Credited: true},
-	CmdUnbind:                 {Name: "unbind", Form: OneWay, After: true},
-	CmdBind:                   {Name: "bind", Form: Request, After: true},
+	CmdUnbind:                 {Name: "unbind", Form: Either, After: true, Flags: FlagRequest},
+	CmdBind:                   {Name: "bind", Form: Request, After: true, Flags: FlagAgain},
 	CmdRestore:                {Name: "restore", Form: Request, After: true, Flags: FlagInUserSpot},
 	CmdSessionSeal:            {Name: "sessionSeal", Form: Request, After: true},
 	CmdSessionSealed:          {Name: "sessionSealed", Form: Answer, After: true},
@@ -140,6 +148,7 @@ var table = [256]Info{
 	CmdUserSpotClose:          {Name: "userSpotClose", Form: Request, After: true},
 	CmdActorCreate:            {Name: "actorCreate", Form: Request, After: true},
 	CmdFollowNotice:           {Name: "followNotice", Form: OneWay, After: true},
+	CmdBindingReplaced:        {Name: "bindingReplaced", Form: OneWay, After: true},
 	CmdStateChunk:             {Name: "stateChunk", Form: OneWay, After: true},
 }
 

@@ -44,12 +44,21 @@ func samples() map[Command][]Record {
 			&SessionPacket{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Name: []byte("move"), Payload: []byte{1}},
 			&SessionPacket{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Correlation: 14, DeadlineMS: 1, Name: []byte("state")},
 		},
-		CmdPush:           {&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}}},
-		CmdUnbind:         {&Unbind{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindClosed}},
-		CmdBind:           {&Bind{Correlation: 15, Ref: ref, Session: 1, BindingGen: 2}},
-		CmdUserSpotCreate: {&UserSpotCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("room-7"), Type: []byte("room"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
-		CmdUserSpotClose:  {&UserSpotClose{Correlation: 17, Ref: ref, StoreVersion: 9, Op: op, DeadlineMS: 5000}},
-		CmdActorCreate:    {&ActorCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("player-42"), Type: []byte("player"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
+		CmdPush: {&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}}},
+		CmdUnbind: {
+			&Unbind{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindClosed},
+			&Unbind{Correlation: 18, ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindDisconnected},
+		},
+		CmdBind: {
+			&Bind{Correlation: 15, Ref: ref, Session: 1, BindingGen: 2},
+			&Bind{Again: true, Correlation: 15, Ref: ref, Session: 1, BindingGen: 2},
+		},
+		CmdBindingReplaced: {&BindingReplaced{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2}},
+		CmdBindingEnded:    {&BindingEnded{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2}},
+		CmdSessionClose:    {&SessionClose{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Text: []byte("banned")}},
+		CmdUserSpotCreate:  {&UserSpotCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("room-7"), Type: []byte("room"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
+		CmdUserSpotClose:   {&UserSpotClose{Correlation: 17, Ref: ref, StoreVersion: 9, Op: op, DeadlineMS: 5000}},
+		CmdActorCreate:     {&ActorCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("player-42"), Type: []byte("player"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
 	}
 	maps.Copy(all, moveSamples())
 	return all
@@ -87,7 +96,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 36).Draw(t, "command") {
+	switch rapid.IntRange(0, 39).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -126,9 +135,13 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 	case 13:
 		return &Push{Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
 	case 14:
-		return &Unbind{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Reason: UnbindClosed}
+		u := &Unbind{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Reason: UnbindReason(rapid.Uint8Range(1, uint8(unbindReasonMax)).Draw(t, "reason"))}
+		if rapid.Bool().Draw(t, "request") {
+			u.Correlation = genNum.Draw(t, "correlation")
+		}
+		return u
 	case 15:
-		return &Bind{Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
+		return &Bind{Again: rapid.Bool().Draw(t, "again"), Correlation: genNum.Draw(t, "correlation"), Ref: genRef.Draw(t, "ref"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
 	case 16:
 		m := &InstanceMessage{ID: genID.Draw(t, "id"), OwnerGen: genGen.Draw(t, "ownerGen"), Op: genNum.Draw(t, "op"), DeadlineMS: genMS.Draw(t, "ms"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
 		if rapid.Bool().Draw(t, "creates") {
@@ -146,6 +159,12 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		return &UserSpotCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}
 	case 20:
 		return &ActorCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}
+	case 21:
+		return &BindingReplaced{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
+	case 22:
+		return &BindingEnded{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
+	case 23:
+		return &SessionClose{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Text: genText.Draw(t, "text")}
 	default:
 		return genMove.Draw(t, "move")
 	}

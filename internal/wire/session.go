@@ -4,9 +4,10 @@ package wire
 // to it. The RID and lifecycle of the Session's owner are those of the link's
 // peer (or of this node, for a Push that it sends), so they are not repeated.
 
-// Bind asks the Actor's owner to register a binding. The answer is an empty
-// Reply, or an error.
+// Bind asks the Actor's owner to register a binding. The answer is a Reply with the Actor's
+// stable type, or an error.
 type Bind struct {
+	Again       bool   // FlagAgain: it stands, as far as the sender knows, and is refused else
 	Correlation uint64 // not 0
 	Ref         Ref    // exact
 	Session     uint64 // id of the Session at its owner, not 0
@@ -18,8 +19,11 @@ func (b *Bind) Size() int { return HeaderSize + 8 + b.Ref.size() + 8 + 8 }
 
 // AppendTo appends the record to dst.
 func (b *Bind) AppendTo(dst []byte) []byte {
-	size := b.Size()
-	dst = begin(dst, size, CmdBind, 0)
+	size, flags := b.Size(), uint8(0)
+	if b.Again {
+		flags = FlagAgain
+	}
+	dst = begin(dst, size, CmdBind, flags)
 	dst = appendU64(dst, b.Correlation)
 	dst = b.Ref.appendTo(dst)
 	dst = appendU64(dst, b.Session)
@@ -27,9 +31,10 @@ func (b *Bind) AppendTo(dst []byte) []byte {
 	return end(dst, size)
 }
 
-// DecodeBind reads the body of a CmdBind.
-func DecodeBind(body []byte) (b Bind, err error) {
+// DecodeBind reads the body of a CmdBind with its flags.
+func DecodeBind(flags uint8, body []byte) (b Bind, err error) {
 	d := decoder{b: body, cmd: CmdBind}
+	b.Again = flags&FlagAgain != 0
 	b.Correlation = d.nonZero("correlation")
 	b.Ref = d.ref()
 	b.Session = d.nonZero("session")
@@ -40,25 +45,44 @@ func DecodeBind(body []byte) (b Bind, err error) {
 // UnbindReason says why a binding ended.
 type UnbindReason uint8
 
-// UnbindClosed: the Session closed or its client went away.
-const UnbindClosed UnbindReason = 1
+// The reasons.
+const (
+	UnbindClosed       UnbindReason = 1 // the Session closed or its client went away
+	UnbindDisconnected UnbindReason = 2 // the Session's application said so; it goes on
+	unbindReasonMax                 = UnbindDisconnected
+)
 
-// Unbind tells the Actor's owner that a binding ended.
+// Unbind tells the Actor's owner that a binding ended. With a correlation, which
+// FlagRequest shows on the wire, it is a request: an empty Reply comes when the Actor's Spot
+// has been told.
 type Unbind struct {
-	ID         []byte // of the Actor
-	ObjGen     uint64 // ≥ 1
-	Session    uint64 // not 0
-	BindingGen uint64 // ≥ 1
-	Reason     UnbindReason
+	Correlation uint64 // 0: nobody waits
+	ID          []byte // of the Actor
+	ObjGen      uint64 // ≥ 1
+	Session     uint64 // not 0
+	BindingGen  uint64 // ≥ 1
+	Reason      UnbindReason
 }
 
 // Size returns the size of the record.
-func (u *Unbind) Size() int { return HeaderSize + 1 + len(u.ID) + 8 + 8 + 8 + 1 }
+func (u *Unbind) Size() int {
+	n := HeaderSize + 1 + len(u.ID) + 8 + 8 + 8 + 1
+	if u.Correlation != 0 {
+		n += 8
+	}
+	return n
+}
 
 // AppendTo appends the record to dst.
 func (u *Unbind) AppendTo(dst []byte) []byte {
-	size := u.Size()
-	dst = begin(dst, size, CmdUnbind, 0)
+	size, flags := u.Size(), uint8(0)
+	if u.Correlation != 0 {
+		flags = FlagRequest
+	}
+	dst = begin(dst, size, CmdUnbind, flags)
+	if u.Correlation != 0 {
+		dst = appendU64(dst, u.Correlation)
+	}
 	dst = appendS8(dst, u.ID)
 	dst = appendU64(dst, u.ObjGen)
 	dst = appendU64(dst, u.Session)
@@ -67,14 +91,17 @@ func (u *Unbind) AppendTo(dst []byte) []byte {
 	return end(dst, size)
 }
 
-// DecodeUnbind reads the body of a CmdUnbind.
-func DecodeUnbind(body []byte) (u Unbind, err error) {
+// DecodeUnbind reads the body of a CmdUnbind with its flags.
+func DecodeUnbind(flags uint8, body []byte) (u Unbind, err error) {
 	d := decoder{b: body, cmd: CmdUnbind}
+	if flags&FlagRequest != 0 {
+		u.Correlation = d.nonZero("correlation")
+	}
 	u.ID = d.id("id")
 	u.ObjGen = d.someGen("objGen")
 	u.Session = d.nonZero("session")
 	u.BindingGen = d.someGen("bindingGen")
-	u.Reason = UnbindReason(d.reason(uint8(UnbindClosed)))
+	u.Reason = UnbindReason(d.reason(uint8(unbindReasonMax)))
 	return u, d.done()
 }
 
