@@ -35,10 +35,12 @@ export class RemoteError extends Error {
 // A Closed says why there is no connection. reason is a CloseReason if the server
 // told one, else undefined.
 export class Closed extends Error {
-  constructor(message, reason, final = false) {
+  constructor(message, { reason, text = "", final = false } = {}) {
     super(message);
     this.reason = reason;
     this.final = final || reason === CloseReason.protocolError || reason === CloseReason.clientClose;
+    // Another Session has taken the place, or the application wants the client away.
+    if (reason === CloseReason.serverDrain && /^(replaced|kicked)(: |$)/.test(text)) this.final = true;
   }
 }
 
@@ -96,7 +98,7 @@ export class Client {
     if (this.#ended) return;
     clearTimeout(this.#retry);
     if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(goodbye());
-    this.#lost(new Closed("the client was closed", undefined, true));
+    this.#lost(new Closed("the client was closed", { final: true }));
   }
 
   #put(packet) {
@@ -128,7 +130,7 @@ export class Client {
         this.#take(socket, data);
       } catch (e) {
         if (!(e instanceof FrameError)) throw e;
-        this.#lost(new Closed(`the server broke the protocol: ${e.message}`, undefined, true));
+        this.#lost(new Closed(`the server broke the protocol: ${e.message}`, { final: true }));
       }
     };
     socket.onclose = ({ code, reason }) => {
@@ -222,7 +224,7 @@ export class Client {
       case Names.closing: {
         const { reason, text } = closing(packet.payload);
         const name = Object.keys(CloseReason).find((k) => CloseReason[k] === reason);
-        this.#lost(new Closed(text ? `${name}: ${text}` : name, reason));
+        this.#lost(new Closed(text ? `${name}: ${text}` : name, { reason, text }));
         return;
       }
       default:

@@ -247,6 +247,20 @@ func TestThePagePlaysOverAWebSocket(t *testing.T) {
 	}
 }
 
+// Two tabs of one player would else take its place from each other for ever.
+func TestAPageWhosePlaceIsTakenStaysAway(t *testing.T) {
+	s, b := newServer(t), newBrowser(t)
+	b.open(s)
+	b.sees("#state", "playing")
+	// A frame of the same origin has the same session storage, and so the same name.
+	b.do("open the page in itself", chromedp.Evaluate[chromedp.Void](`document.body.append(
+		Object.assign(document.createElement("iframe"), { src: location.href, id: "other" })), undefined`))
+	b.sees("#reason", "serverDrain: replaced: another session has taken the place of this one")
+	b.sees("#state", "ended")
+	b.until("the other one does not play",
+		`document.getElementById("other").contentDocument.getElementById("state")?.textContent === "playing"`)
+}
+
 // checkVectors is run in the page, with the vectors of both files. It returns what is
 // wrong, one line each.
 const checkVectors = `(async (valid, invalid) => {
