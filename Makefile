@@ -37,6 +37,9 @@ RACING := -race -gcflags=github.com/yuin/gopher-lua/...=-race=false
 # machine that others fill makes Redis look dead.
 TEST := go run ./internal/tools/testrun -tags=$(TAGS) -shuffle=on -p=1 $(if $(filter 1,$(RACE)),$(RACING))
 
+# Before what only root may do.
+AS_ROOT = $(if $(filter-out 0,$(shell id -u)),sudo --non-interactive)
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -64,6 +67,12 @@ lint: ## run golangci-lint; the first time builds it, which takes minutes
 .PHONY: test
 test: ## run tests with the servers they need; PKG=, RACE=1, ARGS=
 	$(TEST) $(ARGS) -- $(PKG)
+
+.PHONY: test-web
+test-web: ## drive the page of examples/browser in headless Chromium, which it installs if need be
+	@command -v chromium >/dev/null || ( set -x; $(AS_ROOT) apt-get update && \
+		$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium )
+	cd examples/browser/webtest && go test -count=1 -v -timeout=10m $(ARGS) .
 
 .PHONY: allocs
 allocs: ## run the tests that count allocations, which the race detector would spoil

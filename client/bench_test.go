@@ -113,6 +113,19 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
+// BenchmarkSendOverWebSocket is BenchmarkSend with a message to be masked for each.
+func BenchmarkSendOverWebSocket(b *testing.B) {
+	s := newWebServer(b, nil, func(p *peer) { _, _ = io.Copy(io.Discard, p.conn.(*messages).Conn) })
+	c := dial(b, client.Options{Addr: "ws://" + s.addr + "/game", SilenceTimeout: -1})
+	payload := make([]byte, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.Send(b.Context(), "move", payload); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkPush is the cost of one received message.
 func BenchmarkPush(b *testing.B) {
 	frame := push("state", string(make([]byte, 64)))

@@ -99,7 +99,7 @@ func isKind(k Kind, target error) bool { return target == error(k) } //nolint:er
 // ClosedError is the reason that the server gave before it closed the session.
 type ClosedError struct {
 	Reason session.CloseReason
-	Diag   string // for logs
+	Diag   string // for logs, but for a word that it may begin with: see session.ClosingWord
 }
 
 // Error implements error.
@@ -112,12 +112,12 @@ func (e *ClosedError) Error() string {
 
 // ShouldReconnect reports whether a new connection may do better than the one that
 // cause ended. It may not if the server closed the session for a ProtocolError, which
-// is also what a client is told that did not authenticate, or on purpose (ClientClose);
-// if the server broke the protocol (ErrProtocol); and after the statuses of a
+// is also what a client is told that did not authenticate, or on purpose (ClientClose, or
+// a text that begins with session.WordReplaced or WordKicked); if the server broke the protocol (ErrProtocol); and after the statuses of a
 // WebSocket that say the same: 1002, 1003, 1007, 1008, 1009. See Options.ReconnectIf.
 func ShouldReconnect(cause error) bool {
 	if told, ok := errors.AsType[*ClosedError](cause); ok {
-		return told.Reason != session.ProtocolError && told.Reason != session.ClientClose
+		return told.Reason != session.ProtocolError && told.Reason != session.ClientClose && session.ClosingWord(told.Diag) == ""
 	}
 	if status, ok := errors.AsType[*StatusError](cause); ok {
 		switch ws.StatusCode(status.Code) {

@@ -155,6 +155,7 @@ func TestADialThatIsGivenUpTriesNoFurtherAddress(t *testing.T) {
 
 func TestAClientThatIsToldNotToComeBackDoesNot(t *testing.T) {
 	closing := func(reason session.CloseReason) []byte { return session.AppendClosing(nil, reason, "why") }
+	word := func(text string) []byte { return session.AppendClosing(nil, session.ServerDrain, text) }
 	for name, c := range map[string]struct {
 		last  []byte
 		again bool
@@ -162,6 +163,9 @@ func TestAClientThatIsToldNotToComeBackDoesNot(t *testing.T) {
 		"protocol error":    {closing(session.ProtocolError), false},
 		"closed on purpose": {closing(session.ClientClose), false},
 		"drain":             {closing(session.ServerDrain), true},
+		"replaced":          {word("replaced: another came"), false},
+		"kicked":            {word("kicked"), false},
+		"kicked, it seems":  {word("kicked out of bed"), true},
 		"idle":              {closing(session.IdleTimeout), true},
 		"no heartbeat":      {closing(session.HeartbeatTimeout), true},
 		"transport":         {closing(session.TransportError), true},

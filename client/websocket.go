@@ -26,6 +26,9 @@ const (
 	// wsPiece bounds one write to the connection below, and with it the buffer in
 	// which frames are masked.
 	wsPiece = 16 << 10
+	// wsSmall is a Write, such as a heartbeat's alone, after which a large buffer is
+	// given up.
+	wsSmall = 1 << 10
 	// lastWord is how long Close tries to send a close frame.
 	lastWord = 100 * time.Millisecond
 )
@@ -348,6 +351,9 @@ func (c *wsConn) Write(p []byte) (int, error) {
 	if err := c.flush(); err != nil {
 		return 0, err
 	}
+	if len(p) <= wsSmall && cap(w.out) > wsInbox {
+		w.out = nil
+	}
 	return len(p), nil
 }
 
@@ -397,9 +403,6 @@ func (c *wsConn) flush() error {
 	}
 	_, err := c.Conn.Write(w.out)
 	w.out = w.out[:0]
-	if cap(w.out) > wsInbox {
-		w.out = nil
-	}
 	w.shut = w.shut || err != nil
 	return err
 }

@@ -35,6 +35,23 @@ const (
 	TransportError   CloseReason = 6 // the connection failed
 )
 
+// The words with which the text of a session-closing frame begins, alone or followed by
+// ": ", if its reason is ServerDrain and the client must not come back by itself.
+const (
+	WordReplaced = "replaced" // another session has taken its place
+	WordKicked   = "kicked"   // the application wants it away
+)
+
+// ClosingWord returns the word with which the text of a session-closing frame begins, or
+// "" if it is none of those above.
+func ClosingWord(diag string) string {
+	switch word, _, _ := strings.Cut(diag, ": "); word {
+	case WordReplaced, WordKicked:
+		return word
+	}
+	return ""
+}
+
 // String returns the reason's name.
 func (r CloseReason) String() string {
 	switch r {

@@ -191,3 +191,18 @@ func TestNumbersPrintAsTheirNames(t *testing.T) {
 		}
 	}
 }
+
+func TestTheWordOfAClosingTextIsTold(t *testing.T) {
+	for diag, want := range map[string]string{
+		"":                       "",
+		"replaced":               session.WordReplaced,
+		"replaced: by another":   session.WordReplaced,
+		"kicked: cheater: twice": session.WordKicked,
+		"kicked out":             "",
+		"not kicked: idle":       "",
+	} {
+		if got := session.ClosingWord(diag); got != want {
+			t.Errorf("%q: %q, want %q", diag, got, want)
+		}
+	}
+}

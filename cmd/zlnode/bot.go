@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -37,6 +38,7 @@ type bot struct {
 	meter  *meter
 	settle time.Duration // how long it waits for what is outstanding
 
+	tls     *tls.Config    // of its gateways; nil: not encrypted
 	client  *client.Client // nil until it is connected
 	place   loginReply     // where its Actors live, once it is logged in
 	visited visited        // its visitor's, as long as that plays

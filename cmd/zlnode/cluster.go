@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type cluster struct {
 	store string       // for people: without credentials
 	nodes []*nodeProc
 	local *zlnode.EmbeddedStore // nil: the Store is somebody else's
+	tls   *tls.Config           // of the gateways' clients; nil: not encrypted
 }
 
 // openCluster prepares node processes on the Store at that URL, or on one in this
@@ -60,20 +62,29 @@ func openCluster(name, storeURL string, verbose bool) (*cluster, error) {
 
 // startCluster starts the demo's node processes. They are not ready yet. The caller
 // must stop the cluster, also after an error.
-func startCluster(storeURL string, gateways int, rooms bool, verbose io.Writer) (*cluster, error) {
-	c, err := openCluster("demo", storeURL, verbose != nil)
+func startCluster(o *demoOptions, verbose io.Writer) (*cluster, error) {
+	c, err := openCluster("demo", o.store, verbose != nil)
+	var id *identity
+	if err == nil && o.transport.Encrypted() {
+		if id, err = newIdentity(time.Now()); err == nil {
+			c.tls = id.clients()
+		}
+	}
 	start := func(rid, role string, peers int) error {
 		set := c.set
-		set.RID, set.Role, set.Peers, set.Rooms = rid, role, peers, rooms && role == roleGateway
+		set.RID, set.Role, set.Peers = rid, role, peers
+		if role == roleGateway {
+			set.Rooms, set.Transport, set.Identity = o.join, o.transport, id
+		}
 		p, err := startNode(c.exe, set, verbose)
 		if err == nil {
 			c.nodes = append(c.nodes, p)
 		}
 		return err
 	}
-	for i := range gateways {
+	for i := range o.gateways() {
 		rid := "gateway"
-		if gateways > 1 {
+		if o.gateways() > 1 {
 			rid = fmt.Sprintf("gateway-%d", i+1)
 		}
 		if err == nil {
@@ -106,8 +117,7 @@ func describe(storeURL, namespace string, embedded bool) string {
 	return text + ", namespace " + namespace
 }
 
-// awaitReady waits until all nodes serve and returns the gateways' addresses for
-// clients.
+// awaitReady waits until all nodes serve and returns the gateways' URLs for clients.
 func (c *cluster) awaitReady(ctx context.Context) (gateways []string, err error) {
 	if err := awaitNodes(ctx, c.nodes); err != nil {
 		return nil, err
@@ -119,7 +129,7 @@ func (c *cluster) awaitReady(ctx context.Context) (gateways []string, err error)
 		if _, _, err := net.SplitHostPort(p.hello.Sessions); err != nil {
 			return nil, fmt.Errorf("%s told no address for clients: %w", p.set.RID, err)
 		}
-		gateways = append(gateways, p.hello.Sessions)
+		gateways = append(gateways, p.set.Transport.String()+"://"+p.hello.Sessions)
 	}
 	return gateways, nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zlnode/zlnode"
 )
 
 // Bounds of the demo's flags.
@@ -42,6 +44,9 @@ type demoOptions struct {
 	hop      time.Duration
 	// killGateway kills one of two gateways halfway through.
 	killGateway bool
+	// transport is what the clients connect by; check parses its name.
+	transport     zlnode.Transport
+	transportName string
 }
 
 // gateways is how many there are.
@@ -59,7 +64,7 @@ func demoCommand() *cobra.Command {
 		Short: "Run a small world on three node processes and check every message",
 		Long: `Starts three node processes on this machine, a gateway and two nodes that host
 Actors, which find each other through a Location Store. Then bots connect to the
-gateway over TCP, log in and play: each tick a bot sends its Actor a request and
+gateway (--transport), log in and play: each tick a bot sends its Actor a request and
 some one-way messages, and the Actor pushes an answer to each of those. Players
 also report to arena Actors, which may live on the other node.
 
@@ -88,7 +93,8 @@ small keys stay.`,
   zlnode demo --store redis://127.0.0.1:6379
   zlnode demo --json
   zlnode demo --join --hop 500ms
-  zlnode demo --join --kill-gateway`,
+  zlnode demo --join --kill-gateway
+  zlnode demo --transport wss`,
 		Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("hop") && !o.join {
@@ -106,6 +112,7 @@ small keys stay.`,
 	f.BoolVar(&o.join, "join", false, "have the players hop between rooms of both nodes; then --bots is 200, --for 60s and --tick 200ms if not set")
 	f.DurationVar(&o.hop, "hop", time.Second, "time between two hops of a player with --join, a `duration`; each is half to one and a half of it")
 	f.BoolVar(&o.killGateway, "kill-gateway", false, "have two gateways, and kill one halfway through")
+	f.StringVar(&o.transportName, "transport", "tcp", "what clients connect by: tcp, ws, tls or wss; the last two with a certificate made for the run")
 	f.IntVar(&o.bots, "bots", 50, "`number` of clients")
 	f.DurationVar(&o.duration, "for", 10*time.Second, "how long the bots play, a `duration`")
 	f.DurationVar(&o.tick, "tick", 50*time.Millisecond, "time between two requests of a bot, a `duration`")
@@ -140,7 +147,10 @@ func (o *demoOptions) choose(set func(flag string) bool) {
 	}
 }
 
-func (o *demoOptions) check() error {
+func (o *demoOptions) check() (err error) {
+	if o.transport, err = parseTransport(o.transportName); err != nil {
+		return err
+	}
 	for _, f := range []struct {
 		name            string
 		value, min, max time.Duration

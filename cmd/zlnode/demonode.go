@@ -40,6 +40,9 @@ type nodeSettings struct {
 	Verbose bool `json:"verbose"`
 	// Rooms has a gateway open rooms that players may hop to.
 	Rooms bool `json:"rooms,omitempty"`
+	// Transport is what a gateway's clients connect by. Identity is for the encrypted ones.
+	Transport zlnode.Transport `json:"transport,omitempty"`
+	Identity  *identity        `json:"identity,omitempty"`
 	// Runs is the file in which a node of roleRace notes what its factories do; "": none.
 	Runs string `json:"runs,omitempty"`
 }
@@ -166,7 +169,14 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 	case roleGateway:
 		cfg.Role = zlnode.RoleClient
 		// Bots that wait for the others to log in are idle and welcome.
-		cfg.Sessions = []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: sessionType, IdleTimeout: -1}}
+		port := zlnode.SessionListener{Addr: "127.0.0.1:0", Type: sessionType, IdleTimeout: -1, Transport: set.Transport}
+		if set.Identity != nil {
+			var err error
+			if port.TLS, err = set.Identity.server(); err != nil {
+				return nil, err
+			}
+		}
+		cfg.Sessions = []zlnode.SessionListener{port}
 	default:
 		return nil, fmt.Errorf("demo-node: unknown role %q", set.Role)
 	}

@@ -33,6 +33,9 @@ var builtTests = map[string]func(t *testing.T, exe string){
 	"hopping players are verified on a redis-server":    verifiesHopsOnRedis,
 	"hopping players survive the death of a node":       hopsSurviveAnObjectNode,
 	"clients of a killed gateway go on at another":      goOnAtAnotherGateway,
+	"the demo verifies every message over ws":           verifiesOver("ws"),
+	"the demo verifies every message over tls":          verifiesOver("tls"),
+	"the demo verifies every message over wss":          verifiesOver("wss"),
 	"players that do not hop are no result":             refusesARunWithoutHops,
 	"the demo names a store that does not answer":       namesADeadStore,
 	"the demo ends early at Ctrl-C with its result":     endsEarlyWithItsResult,
@@ -169,6 +172,12 @@ func verifiesOnRedis(t *testing.T, exe string) {
 	verifies(t, start(t, exe, "demo", "--for", "3s", "--bots", "20", "--json", "--store", redisURL(t)))
 }
 
+func verifiesOver(transport string) func(t *testing.T, exe string) {
+	return func(t *testing.T, exe string) {
+		verifies(t, start(t, exe, "demo", "--transport", transport, "--for", "1s", "--bots", "10", "--json"))
+	}
+}
+
 func redisURL(t *testing.T) string {
 	t.Helper()
 	url := os.Getenv("ZLNODE_TEST_REDIS")
@@ -241,7 +250,7 @@ func hopsSurviveAnObjectNode(t *testing.T, exe string) {
 
 // The demo kills the gateway itself, and excuses nothing for it.
 func goOnAtAnotherGateway(t *testing.T, exe string) {
-	v := start(t, exe, "demo", "--join", "--kill-gateway", "--for", "4s", "--bots", "20", "--hop", "200ms", "--tick", "50ms", "--json").verdict()
+	v := start(t, exe, "demo", "--join", "--kill-gateway", "--transport", "ws", "--for", "4s", "--bots", "20", "--hop", "200ms", "--tick", "50ms", "--json").verdict()
 	g := v.Gateway
 	if v.Unavailable != 0 || g == nil || g.Killed != "gateway-1" || g.Clients != 10 || g.Resumed != 10 || g.Away.P50US <= 0 || v.Joins.CrossNode < 20 {
 		t.Errorf("%+v, %+v, %+v", v, g, v.Joins)

@@ -24,7 +24,7 @@ type fallback struct {
 
 // reach connects to a gateway and logs in.
 func (b *bot) reach(ctx context.Context, gateway string) error {
-	c, err := client.Dial(ctx, client.Options{Addr: gateway, OnPush: b.onPush, OnState: b.onState, RequestTimeout: requestTime})
+	c, err := client.Dial(ctx, client.Options{Addr: gateway, TLS: b.tls, OnPush: b.onPush, OnState: b.onState, RequestTimeout: requestTime})
 	if err != nil {
 		return err
 	}

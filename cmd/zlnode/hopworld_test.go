@@ -67,7 +67,7 @@ func hopAgainst(t *testing.T, settle time.Duration, change func(w *world)) (outc
 	t.Cleanup(b.close)
 	t.Cleanup(d.closeVisitors)
 	v := d.visitors[0]
-	if err := v.enter(within(t), gateway); err != nil || !b.plays() {
+	if err := v.enter(within(t), gateway, nil); err != nil || !b.plays() {
 		t.Fatalf("they do not log in: %v, %q, %v", err, m.told(), b.cause)
 	}
 	again := time.NewTicker(time.Millisecond)

@@ -39,7 +39,7 @@ func TestHelpTellsWhatThereIs(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	_, out, _ = runHere("demo", "--help")
-	for _, flag := range []string{"--bots", "--for", "--tick", "--moves", "--store", "--json", "--verbose", "--join", "--hop"} {
+	for _, flag := range []string{"--bots", "--for", "--tick", "--moves", "--store", "--json", "--verbose", "--join", "--hop", "--transport"} {
 		if !strings.Contains(out, flag) {
 			t.Errorf("the help of demo does not tell of %s:\n%s", flag, out)
 		}
@@ -62,6 +62,7 @@ func TestWrongCommandLinesAreRefusedWithTheReason(t *testing.T) {
 		"demo --for 48h":        "--for 48h0m0s is not in 100ms to 24h0m0s",
 		"demo --moves -1":       "--moves -1 is not in 0 to 100",
 		"demo --hop 1s":         "--join",
+		"demo --transport udp":  `--transport "udp" is none of tcp, ws, tls and wss`,
 		"demo join":             `demo takes no argument "join"; did you mean --join?`,
 		"demo hop --join":       "did you mean --hop?",
 		"demo --join --hop 1ms": "--hop 1ms is not in 10ms to 1h0m0s",

@@ -28,7 +28,7 @@ type demo struct {
 func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, error) {
 	w := watch(progress, !d.options.verbose, d.look)
 	defer w.stop()
-	c, err := startCluster(d.options.store, d.options.gateways(), d.options.join, nodeLogs)
+	c, err := startCluster(&d.options, nodeLogs)
 	defer c.stop() // a second time does nothing
 	d.enter(phaseStart, c)
 	if err != nil {
@@ -45,8 +45,11 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 	d.enter(phaseLogin, c)
 	defer d.each(len(d.bots), (*bot).close)
 	defer d.closeVisitors()
+	for _, b := range d.bots {
+		b.tls = c.tls
+	}
 	for _, v := range d.visitors {
-		if err := v.enter(ctx, gateways[len(gateways)-1]); err != nil && ctx.Err() == nil {
+		if err := v.enter(ctx, gateways[len(gateways)-1], c.tls); err != nil && ctx.Err() == nil {
 			d.meter.fail(err)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"time"
 
@@ -34,8 +35,8 @@ func visitors(bots []*bot) []*visitor {
 	return all
 }
 
-func (v *visitor) enter(ctx context.Context, gateway string) (err error) {
-	v.client, err = client.Dial(ctx, client.Options{Addr: gateway, RequestTimeout: requestTime})
+func (v *visitor) enter(ctx context.Context, gateway string, secure *tls.Config) (err error) {
+	v.client, err = client.Dial(ctx, client.Options{Addr: gateway, TLS: secure, RequestTimeout: requestTime})
 	if err != nil {
 		return fmt.Errorf("a visitor's connection to the gateway: %w", err)
 	}

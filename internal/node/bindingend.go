@@ -164,7 +164,9 @@ func (n *Node) bindingReplaced(m tie) {
 		if s.port.typ.OnReplaced != nil {
 			wait += n.cfg.ReplacedTimeout // the callback's end sets it anew
 		}
-		r.closing = time.AfterFunc(wait, func() { s.kick(engine.Replaced, "replaced", "another session has taken the place of this one") })
+		r.closing = time.AfterFunc(wait, func() {
+			s.kick(engine.Replaced, session.WordReplaced, "another session has taken the place of this one")
+		})
 		s.replacement.Store(r)
 		if s.port.typ.OnReplaced != nil && !s.inTurn(func(c *SessionCall) { s.replaced(c, r) }) {
 			r.closing.Reset(replacedDelay)
@@ -194,7 +196,7 @@ func (n *Node) bindingEnded(m tie) {
 
 // closeFor closes the Session of a binding whose Actor wants it.
 func (n *Node) closeFor(m tie, text string) {
-	n.inForce(&m, func(s *sessionConn, _ *sessionBinding) { s.kick(engine.Requested, "kicked", text) })
+	n.inForce(&m, func(s *sessionConn, _ *sessionBinding) { s.kick(engine.Requested, session.WordKicked, text) })
 }
 
 // kick ends the Session for a reason that has a word, and a text of the application that may
