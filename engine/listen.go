@@ -149,7 +149,7 @@ type Listener struct {
 	networks   networks
 	rate       tokens // the accept loop's
 
-	saidRefused, saidUnprepared sparse.Line
+	saidRefused, saidFailed sparse.Line
 }
 
 // Listen binds l.Addr before it returns and then accepts. ErrEngineClosed if the

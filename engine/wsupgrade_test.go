@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -128,8 +127,8 @@ func TestARequestMayComeInAnyPieces(t *testing.T) {
 		for n := range slices.Chunk(stream, step) {
 			before := e.Stats().BytesIn
 			write(t, c, n)
-			for step == 1 && e.Stats().BytesIn == before { // so that each byte is a read of its own
-				runtime.Gosched()
+			if step == 1 { // so that each byte is a read of its own
+				awaitRead(t, e, before)
 			}
 		}
 		if head := readHead(t, c); !strings.Contains(head, " 101 ") {
@@ -183,6 +182,9 @@ func TestABadRequestGetsAStatusAndOpensNothing(t *testing.T) {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			if n, err := io.Copy(io.Discard, r); err != nil || n > 0 {
 				t.Errorf("after the answer came %d bytes, %v", n, err)
+			}
+			if n := e.Stats().HandshakeFailures; n != 1 {
+				t.Errorf("%d failures are counted", n)
 			}
 		})
 	}
