@@ -77,6 +77,7 @@ func (c *Conn) settle() bool {
 			return true
 		}
 	}
+	c.tellDrained()
 	if c.phase == closing && c.out.ended() {
 		return !c.endOutput()
 	}
