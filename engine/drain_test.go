@@ -7,10 +7,19 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 )
 
-// drainer is a Drainer that tells each call, and how much was pending.
-type drainer struct{ calls chan int64 }
+// drainer is a Drainer that tells each call, and how much was pending. It asks again that
+// many times.
+type drainer struct {
+	calls chan int64
+	again int
+}
 
-func (d *drainer) OnDrained(c *Conn) { d.calls <- c.Pending() }
+func (d *drainer) OnDrained(c *Conn) {
+	if d.again--; d.again >= 0 {
+		c.NotifyBelow(0)
+	}
+	d.calls <- c.Pending()
+}
 
 func drainable(h *hooks) (*Protocol, *drainer) {
 	d := &drainer{calls: make(chan int64, 100)}
@@ -62,6 +71,21 @@ func passLoop(t *testing.T, c *Conn) {
 		t.Fatal(err)
 	}
 	receive(t, done, "a turn of the loop")
+}
+
+func TestWhoIsToldMayAskAgain(t *testing.T) {
+	e := start(t, 1)
+	p, d := drainable(&hooks{})
+	c, _ := accept(t, e, p)()
+	d.again = 10
+	c.NotifyBelow(0)
+	for range 11 {
+		receive(t, d.calls, "the call")
+	}
+	passLoop(t, c)
+	if len(d.calls) != 0 {
+		t.Error("told too often")
+	}
 }
 
 // Whoever asks races with the loop, which may have just written the last byte.

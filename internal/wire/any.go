@@ -66,7 +66,9 @@ func Decode(record []byte) (Record, error) {
 	case CmdSourceDrained:
 		return boxed(DecodeSourceDrained(body))
 	case CmdPush:
-		return boxed(DecodePush(body))
+		return boxed(DecodePush(flags, body))
+	case CmdPressure:
+		return boxed(DecodePressure(body))
 	case CmdUnbind:
 		return boxed(DecodeUnbind(body))
 	case CmdBind:

@@ -6,7 +6,7 @@ import "strconv"
 type Command uint8
 
 // The commands. 45 and 51 are reserved for session control; a peer that sends one today is
-// refused. 16–23, 25 and 26 are of this project: the contract has no number for them.
+// refused. 16–23, 25, 26 and 35 are of this project: the contract has no number for them.
 const (
 	CmdHello                  Command = 1
 	CmdAdmit                  Command = 2
@@ -32,6 +32,7 @@ const (
 	CmdSessionPacket          Command = 24
 	CmdRelayedReply           Command = 25
 	CmdSourceDrained          Command = 26
+	CmdPressure               Command = 35
 	CmdPush                   Command = 36
 	CmdUnbind                 Command = 37
 	CmdBind                   Command = 38
@@ -90,6 +91,9 @@ const FlagInUserSpot = 0x01
 // FlagCommit marks a CmdSessionRelocationRoute of a move that was committed.
 const FlagCommit = 0x01
 
+// FlagClass marks a CmdPush that need not be delivered to a client that is behind.
+const FlagClass = 0x01
+
 // FlagReply marks a CmdRelayedReply that is no error.
 const FlagReply = 0x80
 
@@ -129,7 +133,8 @@ var table = [256]Info{
 	CmdSessionPacket:          {Name: "sessionPacket", Form: Either, After: true, Credited: true, Flags: FlagRequest},
 	CmdRelayedReply:           {Name: "relayedReply", Form: OneWay, After: true, Flags: FlagReply | FlagStale | FlagApplication},
 	CmdSourceDrained:          {Name: "sourceDrained", Form: OneWay, After: true},
-	CmdPush:                   {Name: "push", Form: OneWay, After: true, Credited: true},
+	CmdPressure:               {Name: "pressure", Form: OneWay, After: true},
+	CmdPush:                   {Name: "push", Form: OneWay, After: true, Credited: true, Flags: FlagClass},
 	CmdUnbind:                 {Name: "unbind", Form: OneWay, After: true},
 	CmdBind:                   {Name: "bind", Form: Request, After: true},
 	CmdRestore:                {Name: "restore", Form: Request, After: true, Flags: FlagInUserSpot},
