@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/chunker"
+	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
@@ -114,6 +115,17 @@ type SessionListener struct {
 	IdleTimeout time.Duration
 	MaxConns    int
 	MaxPerIP    int
+
+	OutBytes      int           // that must be delivered and may wait for OutTime; 0: 1 MiB
+	OutBurstBytes int           // that may wait at all; 0: 4 MiB, or OutBytes if that is more
+	OutTime       time.Duration // 0: 5 s
+}
+
+// clientOutMax is the room in a connection's queue. With all that can wait in the outbox put
+// into it, before the Session is closed in order, it is not full.
+func clientOutMax(l *SessionListener) int64 {
+	const classes = 3 // each may have one frame more than its bound
+	return outMark + int64(l.OutBurstBytes) + (classes-1)*int64(l.OutBytes) + (classes+1)*(clientFrameMax+engine.MessageCost)
 }
 
 const (
@@ -189,6 +201,9 @@ func (c Config) withDefaults() Config {
 		case l.IdleTimeout < 0:
 			l.IdleTimeout = 0
 		}
+		l.OutBytes = cmp.Or(l.OutBytes, outBytes)
+		l.OutBurstBytes = cmp.Or(l.OutBurstBytes, max(outBurstBytes, l.OutBytes))
+		set(&l.OutTime, outTime)
 	}
 	return c
 }
@@ -280,6 +295,14 @@ func (c *Config) check(app *App) error {
 		}
 		if _, _, err := net.SplitHostPort(l.Addr); err != nil {
 			return bad(invalid, "session address %q: %v", l.Addr, err)
+		}
+		switch {
+		case l.OutBytes < outBytesMin || l.OutBytes > outBytesMax:
+			return bad(invalid, "listener %s: OutBytes %d is not in %d to %d, nor 0 for the default", l.Addr, l.OutBytes, outBytesMin, outBytesMax)
+		case l.OutBurstBytes < l.OutBytes || l.OutBurstBytes > outBytesMax:
+			return bad(invalid, "listener %s: OutBurstBytes %d is not in OutBytes, %d, to %d, nor 0 for the default", l.Addr, l.OutBurstBytes, l.OutBytes, outBytesMax)
+		case l.OutTime < outTimeMin:
+			return bad(invalid, "listener %s: OutTime %v is less than %v", l.Addr, l.OutTime, outTimeMin)
 		}
 	}
 	return nil

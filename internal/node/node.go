@@ -87,6 +87,8 @@ type Node struct {
 	sessionIDs atomic.Uint64
 	bindings   atomic.Uint64 // generations of this lifecycle
 	moving     movingWays
+	behind     behindSessions
+	waiting    atomic.Int64  // bytes in outboxes, but for the first of each
 	operations atomic.Uint64 // numbers of this lifecycle
 
 	stopping    atomic.Bool
@@ -243,14 +245,16 @@ func (n *Node) openSessions() error {
 		port := &sessionPort{
 			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax,
 			times: session.LivenessTimes{Idle: l.IdleTimeout},
+			out:   session.OutboxLimits{Soft: l.OutBytes, Hard: l.OutBurstBytes, Time: l.OutTime},
 		}
 		port.moves = session.RouteLimits{
-			Packets: sealedPackets, Bytes: int(port.queueBytes()), Shows: keptShows, ShowBytes: engine.DefaultOutMax, Seal: n.cfg.SessionRelocationSealTimeout,
+			Packets: sealedPackets, Bytes: int(port.queueBytes()), Shows: keptShows, ShowBytes: keptShowBytes, Seal: n.cfg.SessionRelocationSealTimeout,
 		}
 		opened, err := n.engine.Listen(engine.Listen{
 			Addr: l.Addr, MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP,
 			Protocol: &engine.Protocol{
 				Name: "session", Handler: port, HelloTimeout: -1,
+				Drainer: port, OutMax: clientOutMax(&l), UnsentMax: clientUnsentMax,
 				FrameSize: func(b []byte, _ bool) (int, error) { return sessionFrameSize(b, l.FrameMax) },
 			},
 		})
@@ -294,6 +298,7 @@ func (n *Node) sweep() {
 			n.swept.Store(int64(now))
 			n.local.sweep(now)
 			n.moving.sweep(now)
+			n.behind.sweep(now)
 			if n.mayAct(now) {
 				n.late.run()
 			}

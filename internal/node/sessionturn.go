@@ -37,13 +37,21 @@ func (s *SessionContext) Bind(ctx context.Context, ref ActorRef) error {
 
 // Push sends a packet to the client. The bytes are copied.
 func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) error {
+	return s.PushWith(PushOptions{}, name, codec, meta, payload)
+}
+
+// PushWith is Push that says what may become of it.
+func (s *SessionContext) PushWith(how PushOptions, name string, codec uint8, meta, payload []byte) error {
 	typ := s.conn.port.typ.Name
 	err := checkContent(opPush, typ, name, meta, payload)
 	if err == nil {
 		err = checkClientPayload(typ, payload)
 	}
 	if err == nil {
-		err = s.conn.send(name, codec, meta, payload)
+		err = how.check(typ)
+	}
+	if err == nil {
+		err = s.conn.send("", &how, name, codec, meta, payload)
 	}
 	if err != nil {
 		return err.of(opPush, fmt.Sprint("session ", s.conn.id))
@@ -53,7 +61,7 @@ func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) er
 
 // Close ends the Session: what is queued for the client is sent before.
 func (s *SessionContext) Close(reason session.CloseReason, diag string) {
-	closeSession(s.conn.conn, reason, diag)
+	closeSession(s.conn, reason, diag)
 }
 
 // SessionCall is one packet in its Session's turn, with the rules of Call.

@@ -53,7 +53,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	n.failJoins()
 	n.freeSealed()
 	n.sessions.Range(func(_ string, s *sessionConn) bool {
-		closeSession(s.conn, session.ServerDrain, "")
+		closeSession(s, session.ServerDrain, "")
 		return true
 	})
 	half, cancel := halfOf(ctx)

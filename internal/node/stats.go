@@ -11,6 +11,8 @@ type counters struct {
 	pushesRefused   atomic.Uint64
 	lateReplies     atomic.Uint64
 	slowSessions    atomic.Uint64
+	pushesDropped   atomic.Uint64
+	pushesReplaced  atomic.Uint64
 	sessionsCutOff  atomic.Uint64
 	updatesIgnored  atomic.Uint64
 	linksRefused    atomic.Uint64
@@ -31,6 +33,10 @@ type Stats struct {
 	PushesRefused   uint64 // pushes of actors whose binding was over
 	LateReplies     uint64 // replies that came after their request had ended
 	SlowSessions    uint64 // sessions closed because the client did not read
+	PushesDropped   uint64 // pushes of DropOldest and NewestPerKey that went because too much waited for their client
+	PushesReplaced  uint64 // pushes of NewestPerKey that a newer one replaced before they went out
+	ClientsBehind   int    // sessions for whose client messages wait now, or did a moment ago
+	OutboxBytes     int64  // what waits for them, but for the first 64 KiB of each
 	SessionsCutOff  uint64 // sessions closed because an actor of theirs moved and nothing was heard of it in time, or too much at once; logged
 	UpdatesIgnored  uint64 // updates about bound actors that move which came too late or for nothing; logged
 	LinksRefused    uint64 // connections on the link port that did not become links
@@ -61,6 +67,8 @@ func (n *Node) Stats() Stats {
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
 		FailedCallbacks: n.counters.failedCallbacks.Load(),
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
+		PushesDropped: n.counters.pushesDropped.Load(), PushesReplaced: n.counters.pushesReplaced.Load(),
+		ClientsBehind: n.behind.len(), OutboxBytes: n.waiting.Load(),
 		SlowSessions: n.counters.slowSessions.Load(), SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 		Moves: MoveStats{
