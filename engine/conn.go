@@ -38,7 +38,7 @@ type Conn struct {
 	out      outQueue
 	below    atomic.Int64  // NotifyBelow's mark and 1; 0: nobody asks
 	taken    atomic.Uint64 // bytes that the socket took
-	next     *Conn // in the loop's dirty or waiting list; the token holder's
+	next     *Conn         // in the loop's dirty or waiting list; the token holder's
 
 	// Loop only.
 	phase     phase
