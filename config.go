@@ -244,6 +244,20 @@ type SessionListener struct {
 	// 5 s. StallTimeout closes a client that takes no byte while some wait for it, default
 	// 10 s.
 	FrameTimeout, StallTimeout time.Duration
+
+	// OutBytes, OutBurstBytes and OutTime bound what waits for a client that takes less than
+	// it is sent. Messages that must be delivered (replies, and pushes but for those of
+	// other classes) may be OutBurstBytes together, and OutBytes for longer than OutTime;
+	// and while they wait, the client must take something within OutTime. Else the session
+	// is closed as slow. So the burst of one tick may be as large as OutBurstBytes. Pushes of
+	// NewestPerKey, and those of DropOldest, have OutBytes besides; beyond it the oldest of
+	// them go. Each message counts 32 bytes more than its frame, and may take four times that
+	// in memory. Times are looked at four times a second.
+	//
+	// OutBytes from 1 KiB on, default 1 MiB; OutBurstBytes up to 1 GiB, not less than
+	// OutBytes, default 4 MiB; OutTime at least 250 ms, default 5 s.
+	OutBytes, OutBurstBytes int
+	OutTime                 time.Duration
 }
 
 // Transport is what carries the frames of a SessionListener's clients.

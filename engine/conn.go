@@ -39,7 +39,9 @@ type Conn struct {
 	stopping atomic.Pointer[CloseReason] // the first reason; nil: none yet
 	posts    atomic.Pointer[post]        // newest first; postsClosed at the end
 	out      outQueue
-	next     *Conn // in the loop's dirty or waiting list; the token holder's
+	below    atomic.Int64  // NotifyBelow's mark and 1; 0: nobody asks
+	taken    atomic.Uint64 // bytes that the socket took
+	next     *Conn         // in the loop's dirty or waiting list; the token holder's
 
 	// Loop only.
 	phase     phase

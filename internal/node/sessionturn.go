@@ -74,13 +74,21 @@ func (s *SessionContext) NotifyDisconnected(ctx context.Context, id string) erro
 
 // Push sends a packet to the client. The bytes are copied.
 func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) error {
+	return s.PushWith(PushOptions{}, name, codec, meta, payload)
+}
+
+// PushWith is Push that says what may become of it.
+func (s *SessionContext) PushWith(how PushOptions, name string, codec uint8, meta, payload []byte) error {
 	typ := s.conn.port.typ.Name
 	err := checkContent(opPush, typ, name, meta, payload)
 	if err == nil {
 		err = checkClientPayload(typ, payload)
 	}
 	if err == nil {
-		err = s.conn.send(name, codec, meta, payload)
+		err = how.check(typ)
+	}
+	if err == nil {
+		err = s.conn.send("", &how, name, codec, meta, payload)
 	}
 	if err != nil {
 		return err.of(opPush, fmt.Sprint("session ", s.conn.id))
@@ -90,8 +98,7 @@ func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) er
 
 // Close ends the Session: what is queued for the client is sent before.
 func (s *SessionContext) Close(text string) {
-	s.conn.notify(&Notice{Kind: NoticeKicked, Text: text})
-	closeSessionAs(s.conn.conn, session.ServerDrain, engine.Requested, text)
+	s.conn.kick(engine.Requested, "kicked", text)
 }
 
 // SessionCall is one packet, or one callback, in its Session's turn, with the rules of Call.
