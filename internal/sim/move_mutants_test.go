@@ -69,13 +69,7 @@ var moveMutants = []mutant{
 	{"a Session that binds again takes its actor back", "internal/sim/move_client.go", []string{
 		"case again && refused == nil && a.binding.key != key:\n			h.w", "case false:\n			h.w",
 	}, []string{"MB-04", "I9"}},
-	{"a commit for a binding that has ended is not answered", "internal/sim/move_seal.go", []string{
-		"	if b != nil && b.ended && b.gen == m.key.gen && commit {", "	if false {",
-	}, []string{"I9"}},
 	{"a Session's end ends its first binding alone", "internal/sim/move_session.go", []string{
 		"		if !b.ended {\n			b.unbind(h, s.n)\n		}\n", "		if !b.ended {\n			b.unbind(h, s.n)\n			break\n		}\n",
-	}, []string{"I9", "I12"}},
-	{"what the owner before says of a binding counts as the owner's, whenever it comes", "session/route.go", []string{
-		"	r.leaving = false\n	if r.kept > 0 {", "	if r.kept > 0 {",
 	}, []string{"I9", "I12"}},
 }
