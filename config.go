@@ -227,8 +227,9 @@ type SessionListener struct {
 
 	// MaxUnadmitted bounds the connections of clients that have not authenticated, if their
 	// session type has Authenticate, or are not through the handshake of TLS or WebSocket,
-	// which must be over 2 s after the connection was made. Default 4,096. MaxHandshakes bounds those of them in a handshake
-	// of TLS or before a proxy's header, default 1,024. Negative: no bound.
+	// which must be over 2 s after the connection was made (AuthTimeout and 1 s if the type
+	// has Authenticate). Default 4,096. MaxHandshakes bounds those of them in a handshake of
+	// TLS or before a proxy's header, default 1,024. Negative: no bound.
 	MaxUnadmitted, MaxHandshakes int
 	// ConnRate bounds how often connections come to the port, NetworkRate how often from
 	// one network; more are closed when they arrive. Default: no bounds.

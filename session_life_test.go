@@ -237,7 +237,7 @@ func TestAnIdleConnectionHasNoValue(t *testing.T) {
 }
 
 // OnError hears of each packet that was not handled as it should, behind the client's answer,
-// and the log does not.
+// and the log does not. The faults of clients alone are not worth a warning either way.
 func TestOnErrorHearsOfEachFailure(t *testing.T) {
 	t.Parallel()
 	packets := []struct {
@@ -288,9 +288,10 @@ func TestOnErrorHearsOfEachFailure(t *testing.T) {
 			if st.FailedSends != 6 || st.FailedRequests != 5 || st.SessionFaults != 0 {
 				t.Errorf("%+v", st)
 			}
-			said := len(log.saying("a session's send handler failed")) + len(log.saying("a session's request failed by its handler, or by who asked"))
-			if wanted := 7; heard && said != 0 || !heard && said != wanted { // 4 sends and 3 requests of handlers
-				t.Errorf("the log has %d lines of failed packets", said)
+			for _, line := range []string{"a session's send handler failed", "a session's request failed by its handler, or by who asked"} {
+				if n := len(log.saying(line)); heard != (n == 0) { // else there is one a second at most
+					t.Errorf("the log says %d times that %s", n, line)
+				}
 			}
 		})
 	}

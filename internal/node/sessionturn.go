@@ -181,20 +181,13 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 
 // ran ends a packet whose handler has run, or that has none.
 func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
-	asks := p.Kind == session.KindRequest
+	asks := p.Kind == session.KindRequest && !c.forwarded
 	switch {
-	case c.forwarded:
-		if err != nil {
-			s.node.counters.failedSends.Add(1)
-			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
-				Msg("a session's handler failed after it had forwarded its request")
-		}
-	case err == nil && !asks:
-	case err == nil:
+	case err == nil && asks:
 		resp := session.ResponseTo(&p.Packet)
 		resp.Codec, resp.Payload = session.Codec(r.Codec), r.Payload
 		s.answer(&resp)
-	default:
+	case err != nil:
 		if asks {
 			s.refuse(&p.Packet, err)
 		}
@@ -206,7 +199,7 @@ func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
 // OnError, or else the log: of what clients do wrong at level Debug, as there is no end of it.
 func (s *sessionConn) failed(c *SessionCall, err *Error) {
 	n, t := s.node, s.port.typ
-	asks := c.packet.Kind == session.KindRequest
+	asks := c.packet.Kind == session.KindRequest && !c.forwarded // else an Actor answers, or nobody
 	switch {
 	case !asks:
 		n.counters.failedSends.Add(1)
@@ -224,7 +217,10 @@ func (s *sessionConn) failed(c *SessionCall, err *Error) {
 		return
 	}
 	said, what := &n.said.sendFailed, "a session's send handler failed"
-	if asks {
+	switch {
+	case c.forwarded:
+		what = "a session's handler failed after it had forwarded its packet"
+	case asks:
 		said, what = &n.said.requestFailed, "a session's request failed by its handler, or by who asked"
 	}
 	if err.isSenders() {
