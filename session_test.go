@@ -169,6 +169,7 @@ func (s *stage) app() *zlnode.App {
 	zlnode.OnPacketRequest(v, "bind", func(c *zlnode.SessionCall, _ *visitor, ref zlnode.ActorRef) (string, error) {
 		return "bound", c.Bind(ref)
 	})
+	zlnode.OnPacketRequest(v, "bind at once", func(c *zlnode.SessionCall, _ *visitor, q bindSpam) (int, error) { return s.bindAtOnce(c, q) })
 	zlnode.OnPacketRequest(v, "wait", func(*zlnode.SessionCall, *visitor, struct{}) (string, error) {
 		s.gate.pass()
 		return "waited", nil

@@ -83,6 +83,7 @@ func echoApp() *zlnode.App {
 		}
 		return true, c.Bind(r.Ref)
 	})
+	zlnode.OnPacketRequestRaw(client, "back", func(_ *zlnode.SessionCall, _ *echo, payload []byte) ([]byte, error) { return payload, nil })
 	zlnode.Relay(client, "echo", "echo")
 	return app
 }
@@ -111,16 +112,21 @@ func dial(b *testing.B, addr string, n int) []net.Conn {
 	return conns
 }
 
-// BenchmarkSessionEcho is a client's request to an Actor and its reply: on bare
-// gnet (the same bytes, no Actor), with the Actor on the gateway, and on another
-// node.
+// BenchmarkSessionEcho is a client's request and its reply: on bare gnet (the same
+// bytes), from the Session's handler, from an Actor on the gateway, and from one on
+// another node.
 func BenchmarkSessionEcho(b *testing.B) {
 	for _, size := range []int{64, 1024} {
 		frame := requestFrame(b, "echo", session.CodecRaw, make([]byte, size))
-		for _, conns := range []int{1, 64} {
+		back := requestFrame(b, "back", session.CodecRaw, make([]byte, size))
+		for _, conns := range []int{1, 100} {
 			kind := func(name string) string { return fmt.Sprintf("%s/%dB/%dconns", name, size, conns) }
 			b.Run(kind("bare"), func(b *testing.B) {
 				pingPong(b, dial(b, startBare(b), conns), frame)
+			})
+			b.Run(kind("handler"), func(b *testing.B) {
+				node, _ := startNodes(b, 0)
+				pingPong(b, dial(b, node.SessionAddrs()[0].String(), conns), back)
 			})
 			for servers, name := range []string{"here", "there"} {
 				b.Run(kind(name), func(b *testing.B) {

@@ -175,7 +175,7 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		s.door.owner.Free()
 	}
 	why.count(&p.node.counters)
-	p.node.log.Debug().Uint64("session", s.id).Str("address", c.RemoteAddr()).Stringer("reason", reason).Msg("session closed")
+	p.node.log.Debug().Uint64("session", s.id).Str("address", c.RemoteAddr()).Str("reason", clip(reason.String())).Msg("session closed")
 }
 
 // step gives an event to the liveness core and does what it says. Loop only.

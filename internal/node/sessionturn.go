@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
@@ -96,12 +97,33 @@ func (s *SessionContext) Close(text string) {
 // SessionCall is one packet, or one callback, in its Session's turn, with the rules of Call.
 type SessionCall struct {
 	turnContext
-	conn   *sessionConn
-	packet *packet
-
+	conn      *sessionConn
+	packet    packet
 	forwarded bool // the packet is a request, and its answer is an Actor's
 	// Outer is the public package's view of this value.
 	Outer any
+}
+
+// sessionCalls are those that no turn has. A call keeps its Outer, which is a view of it.
+var sessionCalls = sync.Pool{New: func() any { return new(SessionCall) }}
+
+// begin makes c the call of a turn for what was queued.
+func (c *SessionCall) begin(s *sessionConn, g gate, queued *packet) {
+	c.conn, c.packet, c.forwarded = s, *queued, false
+	*queued = packet{}
+	c.turnContext = turnContext{node: s.node, gate: g, deadline: clock.Never}
+	if c.packet.Kind == session.KindRequest || c.packet.run != nil {
+		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
+	}
+}
+
+// over ends the turn.
+func (c *SessionCall) over() {
+	c.packet.owner.Free()
+	if c.end() {
+		c.turnContext, c.conn, c.packet = turnContext{}, nil, packet{}
+		sessionCalls.Put(c)
+	}
 }
 
 // Session returns the Session whose turn it is.
@@ -121,15 +143,10 @@ func (s *sessionConn) Begin(*mailbox.Claim[packet]) {}
 
 // Consume implements mailbox.Consumer: one packet, or one callback, is one turn.
 func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
-	p := *queued
-	*queued = packet{}
-	defer p.owner.Free()
-	c := &SessionCall{conn: s, packet: &p}
-	c.node, c.gate, c.deadline = s.node, claim, clock.Never
-	if p.Kind == session.KindRequest || p.run != nil {
-		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
-	}
-	defer c.end()
+	c := sessionCalls.Get().(*SessionCall)
+	defer c.over()
+	c.begin(s, claim, queued)
+	p := &c.packet
 	switch {
 	case p.run != nil:
 		p.run(c)
@@ -147,12 +164,12 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 	ended := false
 	defer func() {
 		if !ended { // the handler ended its goroutine
-			s.ran(c, &p, Reply{}, errTurnEnded)
+			s.ran(c, p, Reply{}, errTurnEnded)
 		}
 	}()
-	r, err := s.handle(c, &p)
+	r, err := s.handle(c, p)
 	ended = true
-	s.ran(c, &p, r, err)
+	s.ran(c, p, r, err)
 }
 
 // ran ends a packet whose handler has run, or that has none.
