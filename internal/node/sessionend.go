@@ -121,8 +121,7 @@ func closeSession(c *engine.Conn, reason session.CloseReason, diag string) {
 // closeSessionAs is closeSession with a code of its own for the application, which can tell
 // more ends apart than a client.
 func closeSessionAs(c *engine.Conn, reason session.CloseReason, code engine.CloseCode, diag string) {
-	_ = c.SendControl(buf.Copy(session.AppendClosing(nil, reason, diag))) // a closed connection tells itself by OnClose
-	c.Close(engine.CloseReason{Code: code, Text: diag})
+	c.CloseWith(buf.Copy(session.AppendClosing(nil, reason, diag)), engine.CloseReason{Code: code, Text: diag})
 }
 
 // closeCode is the engine's word for a session's reason.
