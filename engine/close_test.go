@@ -49,6 +49,31 @@ func TestCloseDeliversWhatWasQueuedAndNothingMore(t *testing.T) {
 	}
 }
 
+// The peer ends its side as soon as it has the last word, which must not become the reason.
+func TestTheReasonOfACloseStandsBeforeItsLastWordIsOnItsWay(t *testing.T) {
+	h := &hooks{closes: make(chan CloseReason, 2)}
+	e := start(t, 1)
+	connect := accept(t, e, testProtocol(h))
+	for range 300 {
+		c, client := connect()
+		gone := make(chan []byte, 1)
+		go func() {
+			word := make([]byte, 4)
+			_, _ = io.ReadFull(client, word)
+			_ = client.Close()
+			gone <- word
+		}()
+		c.CloseWith(buf.Copy([]byte("last")), CloseReason{Code: Idle, Text: "first"})
+		c.CloseWith(buf.Copy([]byte("more")), CloseReason{Code: Replaced, Text: "second"})
+		if word := <-gone; string(word) != "last" {
+			t.Fatalf("the client got %q", word)
+		}
+		if r := receive(t, h.closes, "the close"); r.Code != Idle || r.Text != "first" {
+			t.Fatalf("closed with %v", r)
+		}
+	}
+}
+
 // Input that is unread when a socket is closed makes the kernel send a reset,
 // which destroys what the peer has not read yet.
 func TestCloseDeliversAlsoToAPeerThatGoesOnSending(t *testing.T) {

@@ -136,6 +136,15 @@ func (c *Conn) Close(r CloseReason) {
 	c.wantService()
 }
 
+// CloseWith is SendControl of last and then Close, for a peer that may end its side as soon
+// as it has last: the reason given here stands before last can be on its way. It takes the
+// caller's reference. Safe for concurrent use.
+func (c *Conn) CloseWith(last *buf.Buf, r CloseReason) {
+	c.note(r)
+	_ = c.SendControl(last) // who is closed already is told nothing more
+	c.Close(r)
+}
+
 // Abort ends the connection at once with a reset; what is queued is dropped. It
 // also cuts short a Close under way, whose reason stays. Safe for concurrent use.
 func (c *Conn) Abort(r CloseReason) {
@@ -146,10 +155,16 @@ func (c *Conn) Abort(r CloseReason) {
 
 // stop notes the first reason and shuts the out queue.
 func (c *Conn) stop(r CloseReason) {
+	c.note(r)
+	c.out.close()
+}
+
+// note keeps the first reason. The loop delivers nothing any more, but what is sent until
+// the queue is shut still goes out.
+func (c *Conn) note(r CloseReason) {
 	if c.stopping.Load() == nil {
 		c.stopping.CompareAndSwap(nil, &r)
 	}
-	c.out.close()
 }
 
 // Admit says that the peer passed the handshake: it ends HelloTimeout and frees

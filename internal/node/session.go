@@ -171,13 +171,13 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		}
 	}
 	why := disconnectOf(reason)
+	why.count(&p.node.counters) // before the application is told
 	if s.box != nil {
 		s.box.PushControl(packet{run: func(call *SessionCall) { s.ended(call, why) }})
 	}
 	if s.door != nil {
 		s.door.owner.Free()
 	}
-	why.count(&p.node.counters)
 	p.node.log.Debug().Uint64("session", s.id).Str("address", c.RemoteAddr()).Str("reason", clip(reason.String())).Msg("session closed")
 }
 

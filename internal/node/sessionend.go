@@ -129,8 +129,7 @@ func closeSessionAs(s *sessionConn, reason session.CloseReason, code engine.Clos
 // closeConn sends the closing frame and closes, why is what the application is told. From any
 // goroutine.
 func closeConn(c *engine.Conn, reason session.CloseReason, diag string, why engine.CloseReason) {
-	_ = c.SendControl(buf.Copy(session.AppendClosing(nil, reason, diag))) // a closed connection tells itself by OnClose
-	c.Close(why)
+	c.CloseWith(buf.Copy(session.AppendClosing(nil, reason, diag)), why)
 }
 
 // closeCode is the engine's word for a session's reason.
