@@ -48,8 +48,9 @@
 //
 // Between them are three lock-free structures: a connection's out queue
 // (outqueue.go), its posts (post.go) and the loop's list of connections with work
-// (sched.go). The two mutexes, of a listener's addresses and of the writable
-// watcher, are leaves and are held for one map operation.
+// (sched.go). The two mutexes, of a listener's networks and of the writable
+// watcher, are leaves and are held for a few map operations. A third, of TLSFiles, is
+// taken in handshakes only.
 //
 // # The way of bytes
 //
