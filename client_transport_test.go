@@ -86,7 +86,7 @@ func TestClientsOfEveryTransportAreServedAlike(t *testing.T) {
 
 				err = c.RequestJSON(s.ctx, "quit", "enough", nil)
 				told, ok := errors.AsType[*client.ClosedError](<-lost)
-				if !ok || told.Reason != session.ServerDrain || told.Diag != "enough" {
+				if !ok || told.Reason != session.ServerDrain || told.Diag != "kicked: enough" {
 					t.Errorf("closed with %+v; the request with %v", told, err)
 				}
 				if why := <-s.closed; why.Code != zlnode.SessionKicked {

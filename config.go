@@ -213,7 +213,7 @@ type SessionListener struct {
 	// is logged, and the one before stays in use.
 	TLSFiles TLSFiles
 	// TLS is a configuration in place of TLSFiles. It is copied; the oldest version is TLS 1.2.
-	TLS *tls.Config
+	TLS *tls.Config `json:"-"`
 	// Origins are those of the web pages that may connect by WS and WSS, each as a browser
 	// says it: "https://example.org". Default: any. Clients that are no browsers say none
 	// and may connect: who a client is, its first packet says, not where its page is from

@@ -83,16 +83,20 @@ func (c *carried) next() (p session.Packet, status ws.StatusCode, err error) {
 	for {
 		var frame []byte
 		if c.messages {
-			f, err := ws.ReadFrame(c.conn)
-			switch {
-			case err != nil:
+			h, err := ws.ReadHeader(c.conn)
+			if err != nil {
 				return p, 0, err
-			case f.Header.OpCode == ws.OpClose:
-				return p, ws.StatusCode(binary.BigEndian.Uint16(f.Payload)), nil
-			case f.Header.OpCode != ws.OpBinary || !f.Header.Fin || f.Header.Masked:
-				c.t.Fatalf("a frame with header %+v", f.Header)
 			}
-			frame = f.Payload
+			frame = make([]byte, min(h.Length, 2<<20))
+			if _, err := io.ReadFull(c.conn, frame); err != nil {
+				return p, 0, err
+			}
+			switch {
+			case h.OpCode == ws.OpClose:
+				return p, ws.StatusCode(binary.BigEndian.Uint16(frame)), nil
+			case h.OpCode != ws.OpBinary || !h.Fin || h.Masked:
+				c.t.Fatalf("a frame with header %+v", h)
+			}
 			if n, err := session.FrameSize(frame, 0); n != len(frame) {
 				c.t.Fatalf("a message of %d bytes has a frame of %d, %v", len(frame), n, err)
 			}

@@ -73,7 +73,8 @@ func (c *Conn) ID() uint64 { return c.id }
 // Dialled reports whether this node dialled. Safe for concurrent use.
 func (c *Conn) Dialled() bool { return c.from == nil }
 
-// RemoteAddr returns the peer's "host:port". Safe for concurrent use.
+// RemoteAddr returns the peer's "host:port", or that of the client whom a trusted proxy
+// named. Safe for concurrent use.
 func (c *Conn) RemoteAddr() string { return c.remote.String() }
 
 // Transport returns that of its listener, or TCP. Safe for concurrent use.

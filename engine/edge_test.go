@@ -192,7 +192,7 @@ func TestPingsDoNotKeepAMessageOpen(t *testing.T) {
 		if _, err := c.Write(clientFrame(ws.OpPing, true, []byte("alive"))); err != nil {
 			break
 		}
-		if _, err := ws.ReadFrame(c); errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, _, err := readSocket(c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("a ping renewed the deadline")
 		} else if err != nil {
 			break

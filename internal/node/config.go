@@ -189,7 +189,7 @@ func (l *SessionListener) check(log zerolog.Logger) error {
 			return errors.New("both TLS and TLSFiles are set")
 		}
 		if !l.Transport.Encrypted() {
-			return fmt.Errorf("TLSFiles are named, and the Transport is %v", l.Transport)
+			return fmt.Errorf("the Transport is %v, and TLSFiles are named", l.Transport)
 		}
 		cfg, err := l.TLSFiles.Config(l.Transport, log)
 		if err != nil {
