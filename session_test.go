@@ -21,8 +21,9 @@ type stage struct {
 	gateway, owner *zlnode.Node
 	gate           *gate
 	journal        *journal
-	closed         chan string          // what OnSessionClose was told, each time it ran
-	replacing      atomic.Pointer[gate] // where each OnReplaced stops; nil: it goes on
+	closed         chan string                 // what OnSessionClose was told, each time it ran
+	aside          chan *zlnode.SessionContext // of Sessions that were asked for it
+	replacing      atomic.Pointer[gate]        // where each OnReplaced stops; nil: it goes on
 }
 
 // onEachStage runs f where the Actors live on the gateway and where they do not.
@@ -68,7 +69,7 @@ func (s *stage) newGateway(rid string, servers int) *zlnode.Node {
 }
 
 func newStage(w *world) *stage {
-	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan string, 1000)}
+	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan string, 1000), aside: make(chan *zlnode.SessionContext, 1)}
 }
 
 // holdReplaced has each OnReplaced stop before the gate.
