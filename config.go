@@ -213,7 +213,7 @@ type SessionListener struct {
 	// is logged, and the one before stays in use.
 	TLSFiles TLSFiles
 	// TLS is a configuration in place of TLSFiles. It is copied; the oldest version is TLS 1.2.
-	TLS *tls.Config
+	TLS *tls.Config `json:"-"`
 	// Origins are those of the web pages that may connect by WS and WSS, each as a browser
 	// says it: "https://example.org". Default: any. Clients that are no browsers say none
 	// and may connect: who a client is, its first packet says, not where its page is from
@@ -227,8 +227,9 @@ type SessionListener struct {
 
 	// MaxUnadmitted bounds the connections of clients that have not authenticated, if their
 	// session type has Authenticate, or are not through the handshake of TLS or WebSocket,
-	// which must be over 2 s after the connection was made. Default 4,096. MaxHandshakes bounds those of them in a handshake
-	// of TLS or before a proxy's header, default 1,024. Negative: no bound.
+	// which must be over 2 s after the connection was made (AuthTimeout and 1 s if the type
+	// has Authenticate). Default 4,096. MaxHandshakes bounds those of them in a handshake of
+	// TLS or before a proxy's header, default 1,024. Negative: no bound.
 	MaxUnadmitted, MaxHandshakes int
 	// ConnRate bounds how often connections come to the port, NetworkRate how often from
 	// one network; more are closed when they arrive. Default: no bounds.
@@ -244,6 +245,20 @@ type SessionListener struct {
 	// 5 s. StallTimeout closes a client that takes no byte while some wait for it, default
 	// 10 s.
 	FrameTimeout, StallTimeout time.Duration
+
+	// OutBytes, OutBurstBytes and OutTime bound what waits for a client that takes less than
+	// it is sent. Messages that must be delivered (replies, and pushes but for those of
+	// other classes) may be OutBurstBytes together, and OutBytes for longer than OutTime;
+	// and while they wait, the client must take something within OutTime. Else the session
+	// is closed as slow. So the burst of one tick may be as large as OutBurstBytes. Pushes of
+	// NewestPerKey, and those of DropOldest, have OutBytes besides; beyond it the oldest of
+	// them go. Each message counts 32 bytes more than its frame, and may take four times that
+	// in memory. Times are looked at four times a second.
+	//
+	// OutBytes from 1 KiB on, default 1 MiB; OutBurstBytes up to 1 GiB, not less than
+	// OutBytes, default 4 MiB; OutTime at least 250 ms, default 5 s.
+	OutBytes, OutBurstBytes int
+	OutTime                 time.Duration
 }
 
 // Transport is what carries the frames of a SessionListener's clients.

@@ -1,13 +1,18 @@
 package zlnode_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/client"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -293,5 +298,58 @@ func TestAnAuthenticationIsRegisteredOnce(t *testing.T) {
 		if n, err := zlnode.Start(t.Context(), zlnode.Config{RID: "a"}, app); err == nil || !strings.Contains(err.Error(), what) {
 			t.Fatal(what, err, fmt.Sprint(n))
 		}
+	}
+}
+
+// Whatever carries the frames, a stranger's are small, and the first is the request to
+// authenticate.
+func TestAuthenticationIsTheSameOnEachTransport(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
+	t.Cleanup(web.Close)
+	known := x509.NewCertPool()
+	known.AddCert(web.Certificate())
+	for scheme, transport := range map[string]zlnode.Transport{"tcp": zlnode.TCP, "ws": zlnode.WS, "tls": zlnode.TLS, "wss": zlnode.WSS} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			s := authStage(t, func(c *zlnode.Config) {
+				c.Sessions[0].Transport = transport
+				if transport.Encrypted() {
+					c.Sessions[0].TLS = &tls.Config{Certificates: web.TLS.Certificates}
+				}
+			})
+			dial := func() *client.Client {
+				o := client.Options{Addr: scheme + "://" + s.gateway.SessionAddrs()[0].String()}
+				if transport.Encrypted() {
+					o.TLS = &tls.Config{RootCAs: known, ServerName: "example.com"}
+				}
+				c, err := client.Dial(s.ctx, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = c.Close() })
+				return c
+			}
+			var n int
+			wantRemote(t, dial().RequestJSON(s.ctx, "mark", 1, &n), zlnode.Rejected)
+			if why := receive(t, s.closed); why.Code != zlnode.ClientFault {
+				t.Errorf("OnDisconnect was told %v", why)
+			}
+			if err := dial().RequestJSON(s.ctx, "hello", strings.Repeat("x", 5<<10), nil); err == nil {
+				t.Error("a large frame of a stranger was answered")
+			}
+			if why := receive(t, s.closed); why.Code != zlnode.OverLimit {
+				t.Errorf("OnDisconnect was told %v", why)
+			}
+			c := dial()
+			if err := c.RequestJSON(s.ctx, "hello", "good", nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.RequestCall(s.ctx, client.Call{
+				Name: "mark", Codec: session.CodecJSON, Payload: []byte(strings.Repeat(" ", 50<<10) + "2"),
+			}); err != nil {
+				t.Errorf("a large frame of a friend: %v", err)
+			}
+		})
 	}
 }

@@ -107,7 +107,7 @@ func TestAHandlerEndsItsSession(t *testing.T) {
 		if p := c.read(); string(p.Name) != "farewell" || string(p.Payload) != `"banned"` {
 			t.Errorf("%q %s", p.Name, p.Payload)
 		}
-		if e := c.end(); !e.orderly || !e.told || e.reason != session.ServerDrain || e.diag != "banned" {
+		if e := c.end(); !e.orderly || !e.told || e.reason != session.ServerDrain || e.diag != "kicked: banned" {
 			t.Errorf("the server ended with %+v", e)
 		}
 		c.conn.Close()

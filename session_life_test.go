@@ -188,7 +188,6 @@ func TestOnDisconnectTellsWhatEndedTheSession(t *testing.T) {
 		{"breach", zlnode.ClientFault, func(_ *stage, c *stream) { c.write(send("$zlink.x", "1")) }},
 		{"malformed", zlnode.ClientFault, func(_ *stage, c *stream) { c.writeBytes(make([]byte, 64)) }},
 		{"large frame", zlnode.OverLimit, func(_ *stage, c *stream) { c.writeBytes([]byte{0, 9, 0, 2, 0, 0}) }},
-		{"slow frame", zlnode.OverLimit, func(_ *stage, c *stream) { c.writeBytes(session.PingFrame()[:10]) }},
 		{"silence", zlnode.ClientSilent, func(*stage, *stream) {}},
 		{"idle", zlnode.ClientIdle, func(*stage, *stream) {}},
 		{"stop", zlnode.NodeStopping, func(s *stage, _ *stream) { s.stop(s.gateway) }},
@@ -238,19 +237,19 @@ func TestAnIdleConnectionHasNoValue(t *testing.T) {
 }
 
 // OnError hears of each packet that was not handled as it should, behind the client's answer,
-// and the log does not.
+// and the log does not. The faults of clients alone are not worth a warning either way.
 func TestOnErrorHearsOfEachFailure(t *testing.T) {
 	t.Parallel()
 	packets := []struct {
 		name, payload, want string
 	}{
+		{"nothing\n{", `1`, "NotFound"}, // before there is a value
 		{"mark", `1`, ""},
 		{"mark", `"x"`, "ProtocolError"},
 		{"fail", `"kind"`, "Rejected"},
 		{"fail", `"plain"`, "InternalFailure"},
 		{"fail", `"panic"`, "InternalFailure"},
 		{"fail", `"exit"`, "InternalFailure"},
-		{"nothing\n{", `1`, "NotFound"},
 	}
 	for _, heard := range []bool{true, false} {
 		t.Run(fmt.Sprintf("heard %v", heard), func(t *testing.T) {
@@ -289,9 +288,10 @@ func TestOnErrorHearsOfEachFailure(t *testing.T) {
 			if st.FailedSends != 6 || st.FailedRequests != 5 || st.SessionFaults != 0 {
 				t.Errorf("%+v", st)
 			}
-			said := len(log.saying("a session's send handler failed")) + len(log.saying("a session's request failed by its handler, or by who asked"))
-			if wanted := 7; heard && said != 0 || !heard && said != wanted { // 4 sends and 3 requests of handlers
-				t.Errorf("the log has %d lines of failed packets", said)
+			for _, line := range []string{"a session's send handler failed", "a session's request failed by its handler, or by who asked"} {
+				if n := len(log.saying(line)); heard != (n == 0) { // else there is one a second at most
+					t.Errorf("the log says %d times that %s", n, line)
+				}
 			}
 		})
 	}

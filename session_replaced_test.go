@@ -1,12 +1,14 @@
 package zlnode_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/client"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/session"
 )
@@ -76,7 +78,9 @@ func TestAFailingReplacedCallbackRollsNothingBack(t *testing.T) {
 		first, second := s.dial(t), s.dial(t)
 		first.login("a")
 		second.login("a")
-		receive(t, first.lost)
+		if closed, ok := errors.AsType[*client.ClosedError](receive(t, first.lost)); !ok || closed.Reason != session.ServerDrain {
+			t.Errorf("the first session ended with %v", closed)
+		}
 		if n, err := second.ask("tick", 1); n != 1 || err != nil {
 			t.Error(n, err)
 		}

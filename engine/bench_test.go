@@ -87,7 +87,12 @@ func dialMany(b *testing.B, addr string, n int) (cs []*net.TCPConn) {
 }
 
 // roundTrips makes n calls over the connections, each of which has one caller.
-func roundTrips(b *testing.B, conns []*net.TCPConn, msg []byte, n int) time.Duration {
+func roundTrips[C net.Conn](b *testing.B, conns []C, msg []byte, n int) time.Duration {
+	return calls(b, conns, msg, len(msg), n)
+}
+
+// calls is roundTrips for answers of another size than the question's.
+func calls[C net.Conn](b *testing.B, conns []C, msg []byte, answer, n int) time.Duration {
 	began := time.Now()
 	var wg sync.WaitGroup
 	for i, c := range conns {
@@ -96,7 +101,7 @@ func roundTrips(b *testing.B, conns []*net.TCPConn, msg []byte, n int) time.Dura
 			mine++
 		}
 		wg.Go(func() {
-			in := make([]byte, len(msg))
+			in := make([]byte, answer)
 			for range mine {
 				if _, err := c.Write(msg); err != nil {
 					b.Error(err)
@@ -138,6 +143,45 @@ func BenchmarkEcho(b *testing.B) {
 				b.ReportMetric(float64(bareTime.Nanoseconds())/float64(calls), "ns-gnet/call")
 				b.ReportMetric(float64(engineTime)/float64(bareTime), "ratio")
 			})
+		}
+	}
+}
+
+// BenchmarkTransportEcho compares a round trip over each transport with one over TCP, as
+// BenchmarkEcho does: "ratio" is that transport's time ÷ TCP's, client's part included,
+// which for TLS is crypto/tls too. "alloc-B/call" is of both ends.
+func BenchmarkTransportEcho(b *testing.B) {
+	for _, transport := range []Transport{WS, TLS, WSS} {
+		for _, conns := range []int{1, 64} {
+			for _, size := range []int{64, 1024} {
+				b.Run(fmt.Sprintf("%v/conns=%d/size=%d", transport, conns, size), func(b *testing.B) {
+					tcp, other := newEdge(b, TCP, testProtocol(&hooks{frame: echo})), newEdge(b, transport, testProtocol(&hooks{frame: echo}))
+					plain := dialMany(b, tcp.addr, conns)
+					var carried []net.Conn
+					for range conns {
+						c := other.connect()
+						_ = c.SetDeadline(time.Time{})
+						carried = append(carried, c)
+					}
+					msg := frame(string(make([]byte, size-4)))
+					wire, answer := other.wire(msg), len(msg)
+					if transport.Messages() {
+						_, head := messageHead(len(msg))
+						answer += head
+					}
+					var plainTime, carriedTime time.Duration
+					n := 0
+					b.ReportAllocs()
+					for b.Loop() {
+						plainTime += roundTrips(b, plain, msg, 20*conns)
+						carriedTime += calls(b, carried, wire, answer, 20*conns)
+						n += 20 * conns
+					}
+					b.ReportMetric(float64(plainTime.Nanoseconds())/float64(n), "ns-tcp/call")
+					b.ReportMetric(float64(carriedTime.Nanoseconds())/float64(n), "ns/call")
+					b.ReportMetric(float64(carriedTime)/float64(plainTime), "ratio")
+				})
+			}
 		}
 	}
 }

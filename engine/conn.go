@@ -39,7 +39,9 @@ type Conn struct {
 	stopping atomic.Pointer[CloseReason] // the first reason; nil: none yet
 	posts    atomic.Pointer[post]        // newest first; postsClosed at the end
 	out      outQueue
-	next     *Conn // in the loop's dirty or waiting list; the token holder's
+	below    atomic.Int64  // NotifyBelow's mark and 1; 0: nobody asks
+	taken    atomic.Uint64 // bytes that the socket took
+	next     *Conn         // in the loop's dirty or waiting list; the token holder's
 
 	// Loop only.
 	phase     phase
@@ -71,7 +73,8 @@ func (c *Conn) ID() uint64 { return c.id }
 // Dialled reports whether this node dialled. Safe for concurrent use.
 func (c *Conn) Dialled() bool { return c.from == nil }
 
-// RemoteAddr returns the peer's "host:port". Safe for concurrent use.
+// RemoteAddr returns the peer's "host:port", or that of the client whom a trusted proxy
+// named. Safe for concurrent use.
 func (c *Conn) RemoteAddr() string { return c.remote.String() }
 
 // Transport returns that of its listener, or TCP. Safe for concurrent use.

@@ -13,14 +13,23 @@ import (
 // Frames that Placer wants elsewhere (place.go) are copied there and nowhere else.
 // Loop only.
 func (c *Conn) receive(b []byte) {
+	if c.accountFor(b) {
+		c.take(b)
+	}
+}
+
+// accountFor counts the bytes of a read, and reports whether they are for the Handler.
+func (c *Conn) accountFor(b []byte) bool {
 	c.loop.count.bytesIn.Add(uint64(len(b)))
 	if c.phase != open || c.stopping.Load() != nil {
 		c.throwAway(len(b))
-		return
+		return false
 	}
-	if !c.takeBytes(len(b)) {
-		return
-	}
+	return c.takeBytes(len(b))
+}
+
+// take is receive for bytes that are accounted for: they may have been encrypted.
+func (c *Conn) take(b []byte) {
 	switch {
 	case c.ws != nil:
 		c.receiveMessages(b)

@@ -80,9 +80,9 @@ func (l Listen) Check() error {
 	case l.Transport.Encrypted() && l.TLS == nil:
 		return fmt.Errorf("%v needs TLS", l.Transport)
 	case !l.Transport.Encrypted() && l.TLS != nil:
-		return fmt.Errorf("TLS is set, and the Transport is %v", l.Transport)
+		return fmt.Errorf("the Transport is %v, and TLS is set", l.Transport)
 	case !l.Transport.Messages() && len(l.Origins) > 0:
-		return fmt.Errorf("Origins are set, and the Transport is %v", l.Transport)
+		return fmt.Errorf("the Transport is %v, and Origins are set", l.Transport)
 	case l.NetworkBits4 < 0 || l.NetworkBits4 > 32:
 		return fmt.Errorf("NetworkBits4 %d is not in 1 to 32", l.NetworkBits4)
 	case l.NetworkBits6 < 0 || l.NetworkBits6 > 128:
@@ -149,7 +149,7 @@ type Listener struct {
 	networks   networks
 	rate       tokens // the accept loop's
 
-	saidRefused, saidUnprepared sparse.Line
+	saidRefused, saidFailed sparse.Line
 }
 
 // Listen binds l.Addr before it returns and then accepts. ErrEngineClosed if the

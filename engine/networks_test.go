@@ -1,11 +1,16 @@
 package engine
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/internal/clock"
 )
@@ -109,6 +114,45 @@ func TestAListenersRatesRefuseAndAreCounted(t *testing.T) {
 		})
 	}
 }
+
+// Strangers decide how many are refused, not how many lines that takes.
+func TestRefusedConnectionsAreSaidOnceASecond(t *testing.T) {
+	var log lines
+	e, err := New(Config{Loops: 1, Logger: zerolog.New(&log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close(context.Background())
+	began := time.Now()
+	addr := listenOn(t, e, Listen{MaxConns: 1, Protocol: testProtocol(&hooks{frame: echo})})
+	first := dial(t, addr)
+	write(t, first, frame("hi"))
+	if got := readFrame(t, first); got != "hi" {
+		t.Errorf("got %q", got)
+	}
+	const n = 50
+	for range n {
+		if !refused(t, addr) {
+			t.Error("not refused")
+		}
+	}
+	waitFor(t, "the refusals", func() bool { return e.Stats().RefusedMaxConns == n })
+	if got, most := log.count(), 1+int(time.Since(began)/time.Second); got == 0 || got > most {
+		t.Errorf("%d lines for %d refusals, want 1 to %d", got, n, most)
+	}
+}
+
+// lines counts warnings.
+type lines struct{ n atomic.Int64 }
+
+func (l *lines) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(`"level":"warn"`)) {
+		l.n.Add(1)
+	}
+	return len(p), nil
+}
+
+func (l *lines) count() int { return int(l.n.Load()) }
 
 func TestAListenersBoundsAreChecked(t *testing.T) {
 	e := start(t, 1)

@@ -44,6 +44,7 @@ func (c *Conn) flush() error {
 		}
 		c.loop.count.bytesOut.Add(uint64(n))
 		c.loop.count.writes.Add(1)
+		c.taken.Add(uint64(n))
 		c.out.wrote(n).tell(true)
 		if n < want {
 			return c.block(n > 0)

@@ -89,6 +89,7 @@ func (c *Conn) settle() bool {
 				return true
 			}
 		}
+		c.tellDrained()
 		switch {
 		case c.phase != closing || !c.out.ended() || !c.tls.drained():
 			return false

@@ -71,15 +71,15 @@ func (s *Listener) open(nc net.Conn, x *entry, proxied bool) (bool, error) {
 	return true, nil
 }
 
-// failed counts a connection that came to nothing before a loop had it.
+// failed counts a connection that came to nothing before the Handler had it.
 func (s *Listener) failed(remote netip.AddrPort, err error) {
 	if s.engine.ctx.Err() != nil {
 		return
 	}
 	s.engine.count.unprepared.Add(1)
-	if left, ok := s.saidUnprepared.Take(clock.Now()); ok {
+	if left, ok := s.saidFailed.Take(clock.Now()); ok {
 		s.engine.log.Info().Err(err).Str("protocol", s.p.Name).Stringer("peer", remote).Int64("left_out", left).
-			Msg("a connection is refused: its proxy's header or TLS handshake failed")
+			Msg("a connection is refused: what comes before its first frame failed")
 	}
 }
 

@@ -44,6 +44,9 @@ type Protocol struct {
 	Handler Handler
 	// Placer has places for large frames. nil = they go to the Handler in slabs.
 	Placer Placer
+	// Drainer is told when a connection that asked has little left to send. nil = nobody
+	// asks.
+	Drainer Drainer
 
 	// HelloTimeout runs from open until Conn.Admit. 0 = DefaultHelloTimeout,
 	// negative = none: connections count as admitted when they open.

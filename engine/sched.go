@@ -70,5 +70,6 @@ func (c *Conn) hasWork() bool {
 		c.stopping.Load() != nil && c.phase == open ||
 		c.aborted.Load() ||
 		c.writable.Load() ||
+		c.phase == open && c.drained() ||
 		!c.blocked && c.out.waits()
 }

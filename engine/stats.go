@@ -21,7 +21,7 @@ type Stats struct {
 	RefusedUnadmitted uint64 // Listen.MaxUnadmitted
 	RefusedHandshakes uint64 // Listen.MaxHandshakes
 	RefusedRate       uint64 // Listen.ConnRate and NetworkRate
-	HandshakeFailures uint64 // TLS handshakes and PROXY headers that failed or took too long
+	HandshakeFailures uint64 // PROXY headers and TLS handshakes that failed or took too long, refused WebSockets
 	AcceptFailures    uint64 // accepts that failed for want of descriptors or memory
 
 	FramesIn, BytesIn, BytesOut uint64

@@ -157,8 +157,7 @@ func (l *tlsLink) SetWriteDeadline(t time.Time) error {
 // receiveSecure takes the encrypted bytes of one read and hands on what they hold, as if
 // that had been read.
 func (c *Conn) receiveSecure(b []byte) {
-	if c.phase != open || c.stopping.Load() != nil {
-		c.throwAway(len(b))
+	if !c.accountFor(b) {
 		return
 	}
 	l := c.tls.link
@@ -170,7 +169,7 @@ func (c *Conn) receiveSecure(b []byte) {
 		n, err := c.tls.conn.Read(plain[have:])
 		have += n
 		if have > 0 && (err != nil || have == len(plain)) {
-			c.receive(plain[:have])
+			c.take(plain[:have])
 			have = 0
 		}
 		switch {

@@ -280,7 +280,7 @@ func TestPartsOverTLSAreToldWhenTheyAreWritten(t *testing.T) {
 	addr, cfg := secureListen(t, e, Listen{Transport: TLS, Protocol: p})
 	client := dialTLS(t, addr, cfg)
 	c := receive(t, opened, "the connection")
-	body := bytes.Repeat([]byte("part"), 1<<20)
+	body := bytes.Repeat([]byte("part"), 2<<20)
 	told := make(chan bool, 1)
 	if err := c.SendParts(buf.Copy(prefix(uint32(len(body)))), [][]byte{body}, func(written bool) { told <- written }); err != nil {
 		t.Fatal(err)

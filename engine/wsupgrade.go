@@ -68,6 +68,9 @@ func (c *Conn) answerRequest(response []byte, err error) {
 	}
 	putErr := c.out.put(buf.Copy(response), c.p.OutMax+ControlReserve)
 	if err = errors.Join(err, putErr); err != nil {
+		if c.from != nil {
+			c.from.failed(c.remote, err)
+		}
 		c.refuse(CloseReason{Code: Rejected, Text: "no WebSocket", Err: err})
 		return
 	}

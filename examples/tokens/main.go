@@ -55,7 +55,7 @@ func main() {
 func visit(ctx context.Context, addr, token string) string {
 	c, err := client.Dial(ctx, client.Options{Addr: addr})
 	check(err)
-	defer c.Close()
+	defer func() { _ = c.Close() }() // the node may have closed it
 	var welcome, name string
 	if err := c.RequestJSON(ctx, "hello", hello{Token: token}, &welcome); err != nil {
 		if e, ok := errors.AsType[*client.RemoteError](err); ok {

@@ -6,6 +6,7 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
+	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -30,6 +31,8 @@ type binding struct {
 	key   bindingKey
 	local *sessionConn // if the Session is at this node
 	asked bool         // the Actor has asked for the Session's end
+	// pending is what waits for the client of a Session at another node, as it told last.
+	pending int64
 }
 
 // stands reports whether there is a binding. One whose link was lost is over.
@@ -419,6 +422,11 @@ func (b *sessionBinding) unbind(session uint64) {
 // Push sends an Actor's message to the client of the bound Session. The bytes
 // are copied.
 func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
+	return c.PushWith(PushOptions{}, name, codec, meta, payload)
+}
+
+// PushWith is Push that says what may become of it.
+func (c *Call) PushWith(how PushOptions, name string, codec uint8, meta, payload []byte) error {
 	mustBeInTurn(c.cell != nil)
 	id := c.cell.ref.ID
 	if err := c.fenced(); err != nil {
@@ -430,19 +438,22 @@ func (c *Call) Push(name string, codec uint8, meta, payload []byte) error {
 	if err := checkClientPayload(id, payload); err != nil {
 		return err
 	}
+	if err := how.check(id); err != nil {
+		return err
+	}
 	b := &c.cell.binding
 	switch {
 	case !b.stands():
 		return errNotBound.of(opPush, id)
 	case b.local != nil:
-		if err := b.local.pushFrom(id, b.key, name, codec, meta, payload); err != nil {
+		if err := b.local.pushFrom(id, b.key, &how, name, codec, meta, payload); err != nil {
 			return err.of(opPush, id)
 		}
 		return nil
 	}
 	p := wire.Push{
 		Session: b.key.session, BindingGen: b.key.gen, ID: []byte(id), ObjGen: c.cell.ref.ObjectGen,
-		Name: []byte(name), Codec: codec, Metadata: meta, Payload: payload,
+		Class: uint8(how.Class), Key: []byte(how.Key), Name: []byte(name), Codec: codec, Metadata: meta, Payload: payload,
 	}
 	record := buf.Get(p.Size())
 	p.AppendTo(record.Bytes()[:0])
@@ -461,7 +472,8 @@ func (l *linkConn) push(p *wire.Push) {
 		return
 	}
 	key := bindingKey{link: l, session: p.Session, gen: p.BindingGen}
-	if err := s.pushFrom(string(p.ID), key, string(p.Name), p.Codec, p.Metadata, p.Payload); err != nil {
+	how := PushOptions{Class: session.PushClass(p.Class), Key: string(p.Key)}
+	if err := s.pushFrom(string(p.ID), key, &how, string(p.Name), p.Codec, p.Metadata, p.Payload); err != nil {
 		l.node.counters.pushesRefused.Add(1)
 	}
 }
@@ -469,12 +481,12 @@ func (l *linkConn) push(p *wire.Push) {
 // pushFrom judges a push by the published binding alone and sends it. While a bound Actor
 // moves, two nodes may push for it, one after the other. An owner's pushes come one by one,
 // and in order with what it says of its move, so what this sees of that is true for it.
-func (s *sessionConn) pushFrom(id string, key bindingKey, name string, codec uint8, meta, payload []byte) *Error {
+func (s *sessionConn) pushFrom(id string, key bindingKey, how *PushOptions, name string, codec uint8, meta, payload []byte) *Error {
 	if s.moving.Load() == 0 {
 		if b := s.routes.Load().byActor[id]; b != nil && b.gen == key.gen && b.link == key.link && !b.ended {
-			return s.send(name, codec, meta, payload)
+			return s.send(id, how, name, codec, meta, payload)
 		}
 	}
 	p := pushPacket(name, codec, meta, payload)
-	return s.pushMoving(id, key, &p)
+	return s.pushMoving(id, key, how, &p)
 }

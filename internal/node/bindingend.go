@@ -206,7 +206,8 @@ func (s *sessionConn) kick(code engine.CloseCode, word, text string) {
 	if text != "" {
 		word += ": " + text
 	}
-	closeSessionAs(s.conn, session.ServerDrain, code, word)
+	s.flushOut()
+	closeConn(s.conn, session.ServerDrain, word, engine.CloseReason{Code: code, Text: text})
 }
 
 // lostLink tells the Sessions whose Actors were reached by the link, which is lost, that

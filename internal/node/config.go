@@ -151,6 +151,16 @@ type SessionListener struct {
 	NetworkBits4, NetworkBits6   int
 	InputRate                    InputRate
 	FrameTimeout, StallTimeout   time.Duration
+
+	OutBytes, OutBurstBytes int           // what must be delivered and may wait for OutTime, and at all; 0: 1 and 4 MiB, or OutBytes if that is more
+	OutTime                 time.Duration // 0: 5 s
+}
+
+// clientOutMax is the room in a connection's queue. With all that can wait in the outbox put
+// into it, before the Session is closed in order, it is not full.
+func clientOutMax(l *SessionListener) int64 {
+	const classes = 3 // each may have one frame more than its bound
+	return outMark + int64(l.OutBurstBytes) + (classes-1)*int64(l.OutBytes) + (classes+1)*(clientFrameMax+engine.MessageCost)
 }
 
 // listen is what the engine is told of the port, but for the protocol's own part.
@@ -179,7 +189,7 @@ func (l *SessionListener) check(log zerolog.Logger) error {
 			return errors.New("both TLS and TLSFiles are set")
 		}
 		if !l.Transport.Encrypted() {
-			return fmt.Errorf("TLSFiles are named, and the Transport is %v", l.Transport)
+			return fmt.Errorf("the Transport is %v, and TLSFiles are named", l.Transport)
 		}
 		cfg, err := l.TLSFiles.Config(l.Transport, log)
 		if err != nil {
@@ -265,6 +275,9 @@ func (c Config) withDefaults() Config {
 			l.IdleTimeout = 0
 		}
 		set(&l.AuthTimeout, authTimeout)
+		l.OutBytes = cmp.Or(l.OutBytes, outBytes)
+		l.OutBurstBytes = cmp.Or(l.OutBurstBytes, max(outBurstBytes, l.OutBytes))
+		set(&l.OutTime, outTime)
 	}
 	return c
 }
@@ -365,6 +378,14 @@ func (c *Config) check(app *App) error {
 		}
 		if err := c.Sessions[i].check(c.Logger); err != nil {
 			return bad(invalid, "session listener %s: %v", l.Addr, err)
+		}
+		switch {
+		case l.OutBytes < outBytesMin || l.OutBytes > outBytesMax:
+			return bad(invalid, "listener %s: OutBytes %d is not in %d to %d, nor 0 for the default", l.Addr, l.OutBytes, outBytesMin, outBytesMax)
+		case l.OutBurstBytes < l.OutBytes || l.OutBurstBytes > outBytesMax:
+			return bad(invalid, "listener %s: OutBurstBytes %d is not in OutBytes, %d, to %d, nor 0 for the default", l.Addr, l.OutBurstBytes, l.OutBytes, outBytesMax)
+		case l.OutTime < outTimeMin:
+			return bad(invalid, "listener %s: OutTime %v is less than %v", l.Addr, l.OutTime, outTimeMin)
 		}
 	}
 	return nil

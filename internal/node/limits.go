@@ -7,6 +7,7 @@ import (
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/session"
 )
 
 // Every limit of a node that is not configured, with its reason.
@@ -92,10 +93,39 @@ const (
 	// authFrameMax bounds a client's frames before it has authenticated.
 	authFrameMax = 4 << 10
 	// sealedPackets bounds the packets of one client that wait while an Actor moves, to
-	// which sessionQueueBytes applies too; keptShows what the Actor sends it meanwhile from
-	// its new node, beside the size of the client's out queue.
+	// which sessionQueueBytes applies too; keptShows and keptShowBytes what the Actor sends
+	// it meanwhile from its new node.
 	sealedPackets = 1024
 	keptShows     = 1024
+	keptShowBytes = 1 << 20
+
+	// clientFrameMax is the largest frame that a client is sent.
+	clientFrameMax = 1 << 20
+	// clientUnsentMax is what the kernel holds for a client unsent: what it holds cannot be
+	// replaced by anything newer.
+	clientUnsentMax = 128 << 10
+	// outMark is how much may be in a client's out queue before what follows waits in the
+	// Session's outbox; at outLow the queue is filled again. Between them lies what is
+	// written while the loop does other work.
+	outMark = 64 << 10
+	outLow  = outMark / 2
+	// outBytes, outBurstBytes and outTime bound what waits for a client if nothing is
+	// configured; outBytesMin is the least that can be. outTimeMin is what the sweeper can
+	// tell.
+	outBytes      = 1 << 20
+	outBurstBytes = 4 << 20
+	outTime       = 5 * time.Second
+	outBytesMin   = 1 << 10
+	outBytesMax   = 1 << 30
+	outTimeMin    = sweepEvery
+	// outboxesBytesMax bounds what all outboxes of a node hold beside outFree of each, so
+	// that many slow clients do not fill its memory. Beyond it pushes that may be dropped
+	// are, and who must have more is closed as slow.
+	outboxesBytesMax = 256 << 20
+	outFree          = 64 << 10
+	// pressureEvery is the least time between two words to Actors about what waits for
+	// their client.
+	pressureEvery = 100 * time.Millisecond
 	// cutoverWait is how long a move's target waits for the source's last word.
 	cutoverWait = time.Second
 	// bindingsMax bounds the Actors that one Session may be bound to.
@@ -174,6 +204,8 @@ const (
 	// sweepEvery is how often deadlines are looked at that nobody waits for in a
 	// goroutine: of relayed requests and of binds.
 	sweepEvery = 250 * time.Millisecond
+	// sweepPause between two of these looks says that this process had no processor.
+	sweepPause = 4 * sweepEvery
 	// routeSweepRounds is how many of these rounds pass between two looks at the
 	// whole route cache.
 	routeSweepRounds = 20
@@ -193,4 +225,7 @@ var (
 	_ [0]struct{} = [chunker.ChunkMin - wire.MinChunk]struct{}{}
 	_ [0]struct{} = [chunker.ChunkMax - wire.MaxChunk]struct{}{}
 	_ [0]struct{} = [chunker.Zstd - wire.MaxCompression]struct{}{}
+	_ [0]struct{} = [session.PushKeyMax - wire.MaxPushKey]struct{}{}
+	_ [0]struct{} = [session.NewestPerKey - wire.PushNewestPerKey]struct{}{}
+	_ [0]struct{} = [session.DropOldest - wire.MaxPushClass]struct{}{}
 )

@@ -89,6 +89,8 @@ type Node struct {
 	sessionIDs atomic.Uint64
 	bindings   atomic.Uint64 // generations of this lifecycle
 	moving     movingWays
+	behind     behindSessions
+	waiting    atomic.Int64  // bytes in outboxes, but for the first of each
 	operations atomic.Uint64 // numbers of this lifecycle
 
 	stopping    atomic.Bool
@@ -250,16 +252,18 @@ func (n *Node) openSessions() error {
 		port := &sessionPort{
 			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax, compressMin: l.CompressMin,
 			authTime: l.AuthTimeout, times: session.LivenessTimes{Idle: l.IdleTimeout},
+			out: session.OutboxLimits{Soft: l.OutBytes, Hard: l.OutBurstBytes, Time: l.OutTime},
 		}
 		hello := time.Duration(-1) // who need not authenticate is admitted at once
 		if port.typ.Auth != nil {
 			hello = l.AuthTimeout + authSlack
 		}
 		port.moves = session.RouteLimits{
-			Packets: sealedPackets, Bytes: int(port.queueBytes()), Shows: keptShows, ShowBytes: engine.DefaultOutMax, Seal: n.cfg.SessionRelocationSealTimeout,
+			Packets: sealedPackets, Bytes: int(port.queueBytes()), Shows: keptShows, ShowBytes: keptShowBytes, Seal: n.cfg.SessionRelocationSealTimeout,
 		}
 		opened, err := n.engine.Listen(l.listen(&engine.Protocol{
 			Name: "session", Handler: port, HelloTimeout: hello,
+			Drainer: port, OutMax: clientOutMax(&l), UnsentMax: clientUnsentMax,
 			FrameSize: func(b []byte, admitted bool) (int, error) { return sessionFrameSize(b, port.frameMaxOf(admitted)) },
 		}))
 		if err != nil {
@@ -302,6 +306,7 @@ func (n *Node) sweep() {
 			n.swept.Store(int64(now))
 			n.local.sweep(now)
 			n.moving.sweep(now)
+			n.behind.sweep(now)
 			if n.mayAct(now) {
 				n.late.run()
 			}

@@ -77,7 +77,7 @@ func (s *sessionConn) notify(notice *Notice) {
 func (s *sessionConn) sendNotice(n *Notice) {
 	body, err := json.Marshal(noticeBody{n.Kind.String(), n.Type, n.Actor.ID, n.Text})
 	if err == nil { // as it always is: there is nothing but text
-		_ = s.send(s.port.typ.NoticePacket, uint8(session.CodecJSON), nil, body)
+		_ = s.send("", nil, s.port.typ.NoticePacket, uint8(session.CodecJSON), nil, body)
 	}
 }
 

@@ -80,12 +80,18 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		}
 		l.sessionPacket(&p, owner, paid)
 	case wire.CmdPush:
-		p, err := wire.DecodePush(body)
+		p, err := wire.DecodePush(flags, body)
 		if err != nil {
 			return err
 		}
 		l.push(&p)
 		l.consumed(int(paid))
+	case wire.CmdPressure:
+		p, err := wire.DecodePressure(body)
+		if err != nil {
+			return err
+		}
+		l.pressure(&p)
 	case wire.CmdBind:
 		b, err := wire.DecodeBind(flags, body)
 		if err != nil {

@@ -32,6 +32,7 @@ type sessionConn struct {
 	closing bool
 
 	slow   atomic.Bool // closed because the client does not take its messages
+	out    atomic.Pointer[sessionOut]
 	routes atomic.Pointer[sessionRoutes]
 	moving atomic.Int32 // bound Actors that move, or whose move is not over for this Session
 	mu     sync.Mutex   // guards closed, changes of routes, what waits in them, and the sending of packets
@@ -58,6 +59,7 @@ type sessionPort struct {
 	authTime    time.Duration // of types with Authenticate
 	times       session.LivenessTimes
 	moves       session.RouteLimits
+	out         session.OutboxLimits
 }
 
 // packet is one entry of a Session's mailbox. All slices are views that owner
@@ -150,6 +152,7 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	}
 	key := sessionKey(s.id)
 	p.node.sessions.Delete(string(key[:]))
+	s.endOut()
 	s.mu.Lock()
 	s.closed = true
 	for _, b := range s.routes.Load().byActor {
@@ -275,11 +278,10 @@ func inflate(p *session.Packet, plainMax int) (*buf.Buf, error) {
 	return b, nil
 }
 
-// send queues a packet to the client. A client that does not take its messages
-// is closed: what it missed cannot be mended by missing more.
-func (s *sessionConn) send(name string, codec uint8, meta, payload []byte) *Error {
+// send queues a push to the client; see queueAs.
+func (s *sessionConn) send(actor string, how *PushOptions, name string, codec uint8, meta, payload []byte) *Error {
 	p := pushPacket(name, codec, meta, payload)
-	return s.write(&p)
+	return s.writeAs(&p, actor, how)
 }
 
 // pushPacket is what the client gets of a push.
@@ -291,9 +293,9 @@ func pushPacket(name string, codec uint8, meta, payload []byte) session.Packet {
 	return p
 }
 
-// clientPayloadMax bounds the payload of a message to a client: its out queue
-// must hold the largest one, whose header takes less than 2 KiB.
-const clientPayloadMax = engine.DefaultOutMax - 2<<10
+// clientPayloadMax bounds the payload of a message to a client, whose frame, with a header
+// of less than 2 KiB, has 1 MiB at most.
+const clientPayloadMax = clientFrameMax - 2<<10
 
 // checkClientPayload refuses a push that no client could be sent.
 func checkClientPayload(who string, payload []byte) *Error {
@@ -303,12 +305,14 @@ func checkClientPayload(who string, payload []byte) *Error {
 	return nil
 }
 
-func (s *sessionConn) write(p *session.Packet) *Error {
+func (s *sessionConn) write(p *session.Packet) *Error { return s.writeAs(p, "", nil) }
+
+func (s *sessionConn) writeAs(p *session.Packet, actor string, how *PushOptions) *Error {
 	b, err := s.frame(p)
 	if err != nil {
 		return err
 	}
-	return s.queue(b)
+	return s.queueAs(b, actor, how)
 }
 
 // frame encodes a packet to the client, compressed if the port says so and it pays. An
@@ -334,21 +338,8 @@ func (s *sessionConn) frame(p *session.Packet) (*buf.Buf, *Error) {
 	return b, nil
 }
 
-// queue sends a frame, which it takes.
-func (s *sessionConn) queue(b *buf.Buf) *Error {
-	switch err := s.conn.Send(b); {
-	case err == nil:
-		return nil
-	case errors.Is(err, engine.ErrFull):
-		if !s.slow.Swap(true) { // several senders may meet the full queue at once
-			s.node.counters.slowSessions.Add(1)
-			closeSessionAs(s.conn, session.TransportError, engine.OutFull, "the client takes its messages too slowly")
-		}
-		return errSessionSlow
-	default:
-		return errSessionClosed
-	}
-}
+// queue sends a frame that must be delivered, which it takes.
+func (s *sessionConn) queue(b *buf.Buf) *Error { return s.queueAs(b, "", nil) }
 
 // refuse ends a packet that is not executed: a request with an Error frame,
 // anything else as a counted drop.

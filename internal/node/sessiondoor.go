@@ -77,7 +77,7 @@ func (s *sessionConn) connect(c *SessionCall) {
 func (s *sessionConn) turnAway(err *Error) {
 	s.refused = true
 	s.node.log.Debug().Uint64("session", s.id).Str("error", clip(err.Error())).Msg("a session is refused")
-	closeSessionAs(s.conn, refusalReason(err.Kind), engine.Rejected, err.clientText())
+	closeSessionAs(s, refusalReason(err.Kind), engine.Rejected, err.clientText())
 }
 
 // knock takes a packet of a client that has not authenticated: the request to do so, or the

@@ -110,18 +110,26 @@ func (s *sessionConn) endAs(reason session.CloseReason, code engine.CloseCode, d
 	}
 	s.closing = true
 	s.conn.DisarmTimer()
-	closeSessionAs(s.conn, reason, code, diag)
+	closeSessionAs(s, reason, code, diag)
 }
 
-// closeSession sends the closing frame and closes. From any goroutine.
-func closeSession(c *engine.Conn, reason session.CloseReason, diag string) {
-	closeSessionAs(c, reason, closeCode(reason), diag)
+// closeSession closes behind what is queued for the client, with the closing frame as the
+// last. From any goroutine.
+func closeSession(s *sessionConn, reason session.CloseReason, diag string) {
+	closeSessionAs(s, reason, closeCode(reason), diag)
 }
 
 // closeSessionAs is closeSession with a code of its own for the application, which can tell
 // more ends apart than a client.
-func closeSessionAs(c *engine.Conn, reason session.CloseReason, code engine.CloseCode, diag string) {
-	c.CloseWith(buf.Copy(session.AppendClosing(nil, reason, diag)), engine.CloseReason{Code: code, Text: diag})
+func closeSessionAs(s *sessionConn, reason session.CloseReason, code engine.CloseCode, diag string) {
+	s.flushOut()
+	closeConn(s.conn, reason, diag, engine.CloseReason{Code: code, Text: diag})
+}
+
+// closeConn sends the closing frame and closes, why is what the application is told. From any
+// goroutine.
+func closeConn(c *engine.Conn, reason session.CloseReason, diag string, why engine.CloseReason) {
+	c.CloseWith(buf.Copy(session.AppendClosing(nil, reason, diag)), why)
 }
 
 // closeCode is the engine's word for a session's reason.

@@ -74,13 +74,21 @@ func (s *SessionContext) NotifyDisconnected(ctx context.Context, id string) erro
 
 // Push sends a packet to the client. The bytes are copied.
 func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) error {
+	return s.PushWith(PushOptions{}, name, codec, meta, payload)
+}
+
+// PushWith is Push that says what may become of it.
+func (s *SessionContext) PushWith(how PushOptions, name string, codec uint8, meta, payload []byte) error {
 	typ := s.conn.port.typ.Name
 	err := checkContent(opPush, typ, name, meta, payload)
 	if err == nil {
 		err = checkClientPayload(typ, payload)
 	}
 	if err == nil {
-		err = s.conn.send(name, codec, meta, payload)
+		err = how.check(typ)
+	}
+	if err == nil {
+		err = s.conn.send("", &how, name, codec, meta, payload)
 	}
 	if err != nil {
 		return err.of(opPush, fmt.Sprint("session ", s.conn.id))
@@ -90,8 +98,7 @@ func (s *SessionContext) Push(name string, codec uint8, meta, payload []byte) er
 
 // Close ends the Session: what is queued for the client is sent before.
 func (s *SessionContext) Close(text string) {
-	s.conn.notify(&Notice{Kind: NoticeKicked, Text: text})
-	closeSessionAs(s.conn.conn, session.ServerDrain, engine.Requested, text)
+	s.conn.kick(engine.Requested, "kicked", text)
 }
 
 // SessionCall is one packet, or one callback, in its Session's turn, with the rules of Call.
@@ -174,20 +181,13 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 
 // ran ends a packet whose handler has run, or that has none.
 func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
-	asks := p.Kind == session.KindRequest
+	asks := p.Kind == session.KindRequest && !c.forwarded
 	switch {
-	case c.forwarded:
-		if err != nil {
-			s.node.counters.failedSends.Add(1)
-			s.node.log.Warn().Uint64("session", s.id).Bytes("packet", p.Name).Str("error", clip(err.Error())).
-				Msg("a session's handler failed after it had forwarded its request")
-		}
-	case err == nil && !asks:
-	case err == nil:
+	case err == nil && asks:
 		resp := session.ResponseTo(&p.Packet)
 		resp.Codec, resp.Payload = session.Codec(r.Codec), r.Payload
 		s.answer(&resp)
-	default:
+	case err != nil:
 		if asks {
 			s.refuse(&p.Packet, err)
 		}
@@ -199,14 +199,14 @@ func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
 // OnError, or else the log: of what clients do wrong at level Debug, as there is no end of it.
 func (s *sessionConn) failed(c *SessionCall, err *Error) {
 	n, t := s.node, s.port.typ
-	asks := c.packet.Kind == session.KindRequest
+	asks := c.packet.Kind == session.KindRequest && !c.forwarded // else an Actor answers, or nobody
 	switch {
 	case !asks:
 		n.counters.failedSends.Add(1)
 	case err.tellsOfDefect():
 		n.counters.failedRequests.Add(1)
 	}
-	if t.OnError != nil && s.start() == nil {
+	if t.OnError != nil && s.started {
 		_ = guard(n, "session type", t.Name, func() error {
 			t.OnError(c, s.instance, err)
 			return nil
@@ -217,7 +217,10 @@ func (s *sessionConn) failed(c *SessionCall, err *Error) {
 		return
 	}
 	said, what := &n.said.sendFailed, "a session's send handler failed"
-	if asks {
+	switch {
+	case c.forwarded:
+		what = "a session's handler failed after it had forwarded its packet"
+	case asks:
 		said, what = &n.said.requestFailed, "a session's request failed by its handler, or by who asked"
 	}
 	if err.isSenders() {
@@ -248,6 +251,11 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 	t := s.port.typ
 	send, request := t.Sends[string(p.Name)], t.Requests[string(p.Name)]
 	if p.Kind == session.KindRequest && request == nil || p.Kind == session.KindSend && send == nil {
+		if t.OnError != nil { // which has the value
+			if err = s.start(); err != nil {
+				return r, err
+			}
+		}
 		return r, fail(errkind.NotFound, "", t.Name, "no handler for packet %q", p.Name).ofDefect()
 	}
 	if err = s.start(); err != nil {

@@ -3,6 +3,7 @@ package node
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/zlnode/zlnode/internal/buf"
@@ -27,11 +28,17 @@ type sessionWay struct {
 	route   session.Route
 	left    *linkConn // of the owner before; nil: this node
 	held    []heldPacket
-	kept    []*buf.Buf   // frames for the client
+	kept    []keptFrame
 	confirm func(*Error) // answers a seal that is to be confirmed later
 	tries   uint64       // submissions that waited for credit
 	moving  bool         // it is counted in the Session and known to the node
 	over    bool         // its binding is over, while the Session goes on
+}
+
+// keptFrame is a frame for the client.
+type keptFrame struct {
+	*buf.Buf
+	how PushOptions
 }
 
 // heldPacket is a packet that waits for the end of a move. It is a copy: what it came in
@@ -126,15 +133,15 @@ func (w *sessionWay) step(now clock.Mono, ev session.RouteEvent, next *sessionBi
 				w.submit(credit{})
 			}
 		case session.RouteShowKept:
-			for _, frame := range w.kept {
-				_ = s.queue(frame) // a Session that is over, or is closed for it, needs it no more
+			for _, k := range w.kept {
+				_ = s.queueAs(k.Buf, w.id, &k.how) // a Session that is over, or is closed for it, needs it no more
 			}
 			w.kept = nil
 		case session.RouteClose:
 			n.counters.sessionsCutOff.Add(1)
 			n.log.Warn().Uint64("session", s.id).Str("actor", clip(w.id)).Stringer("reason", e.Why).Msg("a session is closed because its actor moves")
 			w.drop(errSessionClosed)
-			closeSession(s.conn, session.TransportError, e.Why.String())
+			closeSession(s, session.TransportError, e.Why.String())
 		case session.RouteIgnored:
 			n.updateIgnored(s.id, w.id, e.Why.String())
 		case session.RouteGone:
@@ -341,7 +348,7 @@ func (w *sessionWay) abandon(err *Error) {
 }
 
 // pushMoving is pushFrom while an Actor of the Session moves.
-func (s *sessionConn) pushMoving(id string, key bindingKey, p *session.Packet) *Error {
+func (s *sessionConn) pushMoving(id string, key bindingKey, how *PushOptions, p *session.Packet) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.routes.Load().byActor[id]
@@ -351,7 +358,7 @@ func (s *sessionConn) pushMoving(id string, key bindingKey, p *session.Packet) *
 	w, ev := b.way, session.RouteEvent{Kind: session.RouteShown}
 	switch {
 	case w == nil:
-		return s.write(p)
+		return s.writeAs(p, id, how)
 	case b.link == key.link:
 	case w.route.Leaving() && w.left == key.link:
 		ev.Kind = session.RouteShownLate
@@ -363,16 +370,20 @@ func (s *sessionConn) pushMoving(id string, key bindingKey, p *session.Packet) *
 		return err
 	}
 	ev.Size = len(frame.Bytes())
-	return w.show(ev, frame)
+	return w.show(ev, frame, how)
 }
 
 // show asks the core about a frame for the client, and sends, keeps or drops it.
-func (w *sessionWay) show(ev session.RouteEvent, frame *buf.Buf) *Error {
+func (w *sessionWay) show(ev session.RouteEvent, frame *buf.Buf, how *PushOptions) *Error {
 	switch w.step(clock.Now(), ev, nil).Kind {
 	case session.RouteShow:
-		return w.session.queue(frame)
+		return w.session.queueAs(frame, w.id, how)
 	case session.RouteKeep:
-		w.kept = append(w.kept, frame)
+		k := keptFrame{Buf: frame}
+		if how != nil {
+			k.how = PushOptions{Class: how.Class, Key: strings.Clone(how.Key)}
+		}
+		w.kept = append(w.kept, k)
 		return nil
 	default:
 		frame.Free()
@@ -395,7 +406,7 @@ func (r *clientRequest) keepReply(res *result) bool {
 	}
 	frame, err := r.frame(*res)
 	if err == nil {
-		_ = b.way.show(session.RouteEvent{Kind: session.RouteShown, Size: len(frame.Bytes())}, frame) // fails if the Session is over, which needs no reply
+		_ = b.way.show(session.RouteEvent{Kind: session.RouteShown, Size: len(frame.Bytes())}, frame, nil) // fails if the Session is over, which needs no reply
 	}
 	return true
 }

@@ -54,7 +54,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	n.freeSealed()
 	n.sessions.Range(func(_ string, s *sessionConn) bool {
 		s.notify(&Notice{Kind: NoticeStopping})
-		closeSession(s.conn, session.ServerDrain, "")
+		closeSession(s, session.ServerDrain, "")
 		return true
 	})
 	half, cancel := halfOf(ctx)

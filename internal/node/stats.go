@@ -13,6 +13,8 @@ type counters struct {
 	slowSessions    atomic.Uint64
 	sessionFaults   atomic.Uint64
 	sessionsRefused atomic.Uint64
+	pushesDropped   atomic.Uint64
+	pushesReplaced  atomic.Uint64
 	sessionsCutOff  atomic.Uint64
 	updatesIgnored  atomic.Uint64
 	sessionsTaken   atomic.Uint64
@@ -36,6 +38,10 @@ type Stats struct {
 	SlowSessions    uint64 // sessions closed because the client did not read
 	SessionFaults   uint64 // sessions closed because their client broke the protocol or a limit
 	SessionsRefused uint64 // sessions closed because OnConnect or Authenticate failed, or nothing was authenticated in time
+	PushesDropped   uint64 // pushes of DropOldest and NewestPerKey that went because too much waited for their client
+	PushesReplaced  uint64 // pushes of NewestPerKey that a newer one replaced before they went out
+	ClientsBehind   int    // sessions for whose client messages wait now, or did a moment ago
+	OutboxBytes     int64  // what waits for them, but for the first 64 KiB of each
 	SessionsCutOff  uint64 // sessions closed because an actor of theirs moved and nothing was heard of it in time, or too much at once; logged
 	SessionsTaken   uint64 // sessions that are or were closed because an actor of theirs was bound to another one
 	UpdatesIgnored  uint64 // updates about bound actors which came too late or for nothing; logged
@@ -69,6 +75,8 @@ func (n *Node) Stats() Stats {
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
 		SlowSessions: n.counters.slowSessions.Load(), SessionFaults: n.counters.sessionFaults.Load(), SessionsRefused: n.counters.sessionsRefused.Load(),
 		SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(), SessionsTaken: n.counters.sessionsTaken.Load(),
+		PushesDropped: n.counters.pushesDropped.Load(), PushesReplaced: n.counters.pushesReplaced.Load(),
+		ClientsBehind: n.behind.len(), OutboxBytes: n.waiting.Load(),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 		Moves: MoveStats{
 			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),

@@ -258,7 +258,11 @@ func (a *actor) end(f *failure) {
 // vacate ends what is of the Actor at this process.
 func (a *actor) vacate() {
 	a.gone = true
+	before := a.binding
 	a.binding = binding{}
+	if a.tenure == owned && before.stands(a.h) {
+		a.h.tellEnded(before, a.ref)
+	}
 	if r := a.room; r != nil {
 		a.room = nil
 		r.leave()

@@ -22,6 +22,8 @@ type book struct {
 	moves   map[store.RelocationID]*moveRecord
 	last    map[path]int    // what was executed last of what came by one way
 	seen    map[showing]int // the last position that a client was shown
+
+	bindings map[identity]*tale
 }
 
 // life is one incarnation of an Actor.
@@ -81,6 +83,12 @@ type showing struct {
 	gen  uint64
 }
 
+// identity is that of a binding.
+type identity struct{ session, gen uint64 }
+
+// tale is what became of a binding.
+type tale struct{ replaced, disconnected int }
+
 type joinRecord struct {
 	j        *join
 	life     *life
@@ -108,7 +116,7 @@ type moveRecord struct {
 }
 
 func newBook(m *moves) book {
-	return book{w: m.w, of: map[store.ObjectGen]*life{}, moves: map[store.RelocationID]*moveRecord{}, last: map[path]int{}, seen: map[showing]int{}}
+	return book{w: m.w, of: map[store.ObjectGen]*life{}, moves: map[store.RelocationID]*moveRecord{}, last: map[path]int{}, seen: map[showing]int{}, bindings: map[identity]*tale{}}
 }
 
 func (b *book) made(a *actor) {
@@ -332,16 +340,43 @@ func (b *book) ended(o *op, r reply) {
 	}
 }
 
-func (b *book) shown(s *conn, position int) {
+func (b *book) shown(s *conn, to *bound, position int) {
 	b.w.Cover.Mark("shown")
-	k := showing{s.n, s.bound.gen}
+	if s.replaced {
+		b.w.Cover.Mark("a replaced session was shown something")
+	}
+	k := showing{s.n, to.gen}
 	if b.seen[k] >= position {
 		b.w.fail("I9", "client %d was shown position %d behind %d", s.n, position, b.seen[k])
 	}
 	b.seen[k] = position
 }
 
-func (b *book) disconnected(*actor, bindingKey) { b.w.Cover.Mark("disconnected") }
+func (b *book) tale(key bindingKey) *tale {
+	k := identity{key.session, key.gen}
+	if b.bindings[k] == nil {
+		b.bindings[k] = new(tale)
+	}
+	return b.bindings[k]
+}
+
+// disconnected is told when the Actor's Spot is (MB-04).
+func (b *book) disconnected(a *actor, key bindingKey) {
+	b.w.Cover.Mark("disconnected")
+	if t := b.tale(key); t.disconnected+t.replaced > 0 {
+		b.w.fail("MB-04", "the client of binding %d of session %d to %s is lost for the %d. time", key.gen, key.session, a.ref.id, t.disconnected+t.replaced+1)
+	}
+	b.tale(key).disconnected++
+}
+
+// replaced is told when an Actor's owner tells a Session that another one has the Actor.
+func (b *book) replaced(at ref, key bindingKey) {
+	b.w.Cover.Mark("a session was replaced")
+	if t := b.tale(key); t.disconnected+t.replaced > 0 {
+		b.w.fail("MB-04", "binding %d of session %d to %s is replaced when it was over", key.gen, key.session, at.id)
+	}
+	b.tale(key).replaced++
+}
 
 // died excuses what was at a process.
 func (b *book) died(h *host) {
@@ -378,9 +413,11 @@ func (b *book) died(h *host) {
 		b.held(i.q, excuse)
 	}
 	for _, s := range h.sessions {
-		if w := wayOf(s.bound); w != nil {
-			for _, p := range w.held {
-				p.o.excused = true
+		for _, to := range s.bounds {
+			if w := to.way; w != nil {
+				for _, p := range w.held {
+					p.o.excused = true
+				}
 			}
 		}
 	}

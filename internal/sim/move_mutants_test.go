@@ -60,4 +60,16 @@ var moveMutants = []mutant{
 	{"the source takes what the row says in a new epoch for what became of its move", "relay/source_end.go", []string{
 		"	case c.Reason == store.EpochChanged, c.Epoch != s.reserved.Epoch, at == wherePast:", "	case c.Reason == store.EpochChanged:",
 	}, []string{"I1", "I3", "I12", "I5", "I8"}},
+	{"a Session whose actor was bound to another one is not told", "internal/sim/move_session.go", []string{
+		"		h.tellReplaced(before, a.ref)\n", "",
+	}, []string{"I9", "I12"}},
+	{"any end of a Session ends the binding that is there", "internal/sim/move_session.go", []string{
+		"	if a.binding.key == key {\n		a.binding = binding{}\n		a.h.w.moves.book.disconnected(a, key)", "	if a.binding.key.gen != 0 {\n		a.binding = binding{}\n		a.h.w.moves.book.disconnected(a, key)",
+	}, []string{"MB-04", "I9"}},
+	{"a Session that binds again takes its actor back", "internal/sim/move_client.go", []string{
+		"case again && refused == nil && a.binding.key != key:\n			h.w", "case false:\n			h.w",
+	}, []string{"MB-04", "I9"}},
+	{"a Session's end ends its first binding alone", "internal/sim/move_session.go", []string{
+		"		if !b.ended {\n			b.unbind(h, s.n)\n		}\n", "		if !b.ended {\n			b.unbind(h, s.n)\n			break\n		}\n",
+	}, []string{"I9", "I12"}},
 }

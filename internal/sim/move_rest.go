@@ -51,8 +51,33 @@ func (m *moves) expectRest(when string) {
 	}
 	for _, p := range w.living {
 		for _, s := range p.host.sessions {
-			m.expectRoute(when, s)
+			for _, b := range s.bounds {
+				m.expectRoute(when, s, b)
+			}
 		}
+		for _, a := range p.host.cells() {
+			m.expectBound(when, a)
+		}
+	}
+}
+
+// expectBound checks that the Session that an Actor is bound to knows of it (I9).
+func (m *moves) expectBound(when string, a *actor) {
+	h, key := a.h, a.binding.key
+	if !a.binding.stands(h) || a.tenure != owned || a.gone {
+		return
+	}
+	owner := h
+	if key.link != nil {
+		p := m.w.find(h.peer(key.link).RID, h.peer(key.link).Lifecycle)
+		if p == nil {
+			return
+		}
+		owner = p.host
+	}
+	s := owner.session(key.session)
+	if s == nil || s.closed || s.to(a.ref.id) == nil || s.to(a.ref.id).gen != key.gen || s.to(a.ref.id).ended {
+		m.w.fail("I9", "%s %s is bound to session %d by %d, which has no such binding", when, a.ref.id, key.session, key.gen)
 	}
 }
 
@@ -121,9 +146,8 @@ func (m *moves) expectAtPlace(when, id string) {
 }
 
 // expectRoute checks that a client's packets go to the Actor's owner (I9).
-func (m *moves) expectRoute(when string, s *conn) {
-	b := s.bound
-	if b == nil || b.lost(s.h) {
+func (m *moves) expectRoute(when string, s *conn, b *bound) {
+	if b.ended || b.lost(s.h) {
 		return
 	}
 	f := m.book.of[b.ref.gen]
@@ -135,6 +159,10 @@ func (m *moves) expectRoute(when string, s *conn) {
 		m.w.fail("I9", "%s client %d is bound to %s at %s as owner %d, which is %s's as %d", when, s.n, b.ref.id, b.ref.at.RID, b.ref.owner, f.owner.RID, f.as)
 	case b.link == nil && a != b.cell && a != nil && a.ref.gen == b.ref.gen:
 		m.w.fail("I9", "%s client %d is bound to a cell of %s that is over", when, s.n, b.ref.id)
+	case s.replaced:
+		m.w.fail("I12", "%s session %d was replaced, and is open", when, s.n)
+	case b.link == nil && a != nil && !a.gone && a.stuck == "" && a.binding.key != (bindingKey{nil, s.n, b.gen}):
+		m.w.fail("I9", "%s client %d is bound to %s, which has another session", when, s.n, b.ref.id)
 	case b.way != nil && b.way.moving:
 		m.w.fail("I12", "%s client %d waits for a move", when, s.n)
 	}

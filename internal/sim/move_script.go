@@ -77,6 +77,11 @@ var scriptFaults = []struct {
 	{"failover", func(w *World) { w.moves.failover(0) }},
 	{"failover that loses 1", func(w *World) { w.moves.failover(1) }},
 	{"failover that loses 2", func(w *World) { w.moves.failover(2) }},
+	{"the client leaves", func(w *World) { w.moves.firstClient((*client).leave) }},
+	{"the client comes back at T", func(w *World) { w.moves.firstClient(func(c *client) { c.slot = 1; c.leave() }) }},
+	{"the client parts with its actor", func(w *World) { w.moves.firstClient((*client).partFirst) }},
+	{"another client binds at S", func(w *World) { w.moves.rival(0) }},
+	{"another client binds at O", func(w *World) { w.moves.rival(2) }},
 	{"jump of the Store's clock", func(w *World) { w.store.ahead += jump }},
 }
 

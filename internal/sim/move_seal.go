@@ -52,17 +52,17 @@ func (h *host) sealBinding(a *actor, b binding, id store.RelocationID, until clo
 
 func (h *host) seal(m sealing, confirm func(*failure)) {
 	s := h.session(m.key.session)
-	if s == nil || s.closed || s.bound == nil {
+	if s == nil || s.closed {
 		confirm(errUnbound)
 		return
 	}
-	b := s.bound
-	if b.ref.id != m.id || b.gen != m.key.gen || b.link != m.key.link || b.ref.gen != m.gen {
+	b := s.to(m.id)
+	if b == nil || b.ended || b.gen != m.key.gen || b.link != m.key.link || b.ref.gen != m.gen {
 		confirm(errUnbound)
 		return
 	}
 	if b.way == nil {
-		b.way = &passage{s: s, route: session.NewRoute(&routeLimits, uint64(m.gen), b.gen, uint64(b.ref.owner))}
+		b.way = &passage{s: s, id: m.id, route: session.NewRoute(&routeLimits, uint64(m.gen), b.gen, uint64(b.ref.owner))}
 	}
 	w := b.way
 	earlier := w.confirm
@@ -90,8 +90,8 @@ func (h *host) sourceDrained(m sealing) {
 	if s == nil || s.closed {
 		return
 	}
-	b := s.bound
-	ok := b != nil && b.way != nil && b.gen == m.key.gen && b.ref.id == m.id
+	b := s.to(m.id)
+	ok := b != nil && b.way != nil && b.gen == m.key.gen
 	if ok {
 		by := b.link
 		if b.way.route.Leaving() && b.way.route.Left() == session.Relocation(m.move) {
@@ -148,8 +148,12 @@ func (h *host) moveEnded(m sealing, at ref, commit bool, l *link, cell *actor) {
 		}
 		return
 	}
-	b := s.bound
-	if b == nil || b.way == nil || b.ref.id != at.id || b.gen != m.key.gen || !commit && b.link != l {
+	b := s.to(at.id)
+	if b != nil && b.ended && b.gen == m.key.gen && commit {
+		next.unbind(h, m.key.session)
+		return
+	}
+	if b == nil || b.way == nil || b.gen != m.key.gen || !commit && b.link != l {
 		h.w.Cover.Mark("a route update found another binding")
 		return
 	}

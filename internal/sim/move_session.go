@@ -40,6 +40,22 @@ type movedBinding struct {
 
 func (a *actor) bind(b binding) { a.binding = b }
 
+// take makes b the Actor's binding in place of another Session's, which is told.
+func (a *actor) take(b binding) {
+	h, before := a.h, a.binding
+	if before.key == b.key {
+		return
+	}
+	a.bind(b)
+	switch {
+	case before.key.gen == 0:
+	case !before.stands(h):
+		h.w.moves.book.disconnected(a, before.key)
+	case before.key.link != b.key.link || before.key.session != b.key.session:
+		h.tellReplaced(before, a.ref)
+	}
+}
+
 func (a *actor) unregister(key bindingKey) {
 	if a.binding.key == key {
 		a.binding = binding{}
@@ -64,13 +80,38 @@ func (a *actor) push2client(position int) {
 	}
 }
 
-// conn is a client's Session at its owner. It is bound to one Actor.
+// conn is a client's Session at its owner. It is bound to each Actor of its client.
 type conn struct {
-	h      *host
-	n      uint64
-	client *client
-	closed bool
-	bound  *bound
+	h        *host
+	n        uint64
+	client   *client
+	closed   bool
+	replaced bool // it takes no input, and will be closed
+	bounds   []*bound
+}
+
+// to returns the binding to the Actor, or nil.
+func (s *conn) to(id string) *bound {
+	for _, b := range s.bounds {
+		if b.ref.id == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// put makes b the binding to its Actor; nil ends that.
+func (s *conn) put(id string, b *bound) {
+	at := slices.IndexFunc(s.bounds, func(b *bound) bool { return b.ref.id == id })
+	switch {
+	case b == nil && at >= 0:
+		s.bounds = slices.Delete(s.bounds, at, at+1)
+	case b == nil:
+	case at < 0:
+		s.bounds = append(s.bounds, b)
+	default:
+		s.bounds[at] = b
+	}
 }
 
 // bound is a binding at the Session's owner.
@@ -80,6 +121,8 @@ type bound struct {
 	link *link    // nil: the Actor is here
 	cell *actor   // if it is
 	way  *passage // nil: it has never moved while it was bound
+
+	ended bool // the Actor is gone, as its owner has said
 }
 
 func (b *bound) lost(h *host) bool { return b.link != nil && h.lost(b.link) }
@@ -97,12 +140,14 @@ func (h *host) session(n uint64) *conn {
 type passage struct {
 	*machine
 	s       *conn
+	id      string // of the Actor
 	route   session.Route
 	left    *link // of the owner before
 	held    []packet
 	kept    []int
 	confirm func(*failure)
 	moving  bool
+	over    bool // its binding is, while the Session goes on
 }
 
 // packet waits for the end of a move.
@@ -117,14 +162,14 @@ const sealTimeout = 3 * time.Second
 
 // send sends a client's packet to its Actor.
 func (s *conn) send(o *op) {
-	h, b := s.h, s.bound
+	h, b := s.h, s.to(o.id)
 	o.deadline = clock.Never
 	if o.asks {
 		o.deadline = h.clock().Add(o.timeout)
 	}
 	h.w.moves.book.sent(o)
 	switch {
-	case s.closed || b == nil:
+	case s.closed || s.replaced || b == nil || b.ended:
 		h.w.moves.book.ended(o, reply{fail: errUnbound})
 	case b.way != nil && b.way.moving && b.way.admits(o):
 	case b.lost(h):
@@ -170,7 +215,7 @@ func (s *conn) forward(b *bound, o *op) {
 
 // replied shows the client a reply, behind what the owner before has shown.
 func (s *conn) replied(b *bound, o *op, r reply) {
-	now := s.bound
+	now := s.to(b.ref.id)
 	if w := wayOf(now); w != nil && w.moving && now.gen == b.gen && w.route.Leaving() && r.from == now.link && r.fail == nil {
 		s.h.w.Cover.Mark("a reply was kept")
 		w.step(session.RouteEvent{Kind: session.RouteShown, Size: 1}, nil)
@@ -187,15 +232,15 @@ func wayOf(b *bound) *passage {
 
 // push takes what an Actor shows its client.
 func (s *conn) push(id string, key bindingKey, position int) {
-	b := s.bound
-	if s.closed || b == nil || b.ref.id != id || b.gen != key.gen {
+	b := s.to(id)
+	if s.closed || b == nil || b.ended || b.gen != key.gen {
 		return
 	}
 	w := b.way
 	ev := session.RouteEvent{Kind: session.RouteShown, Size: 1}
 	switch {
 	case w == nil && b.link == key.link:
-		s.show(position)
+		s.show(b, position)
 		return
 	case w == nil:
 		return
@@ -208,7 +253,7 @@ func (s *conn) push(id string, key bindingKey, position int) {
 	}
 	switch w.step(ev, nil).Kind {
 	case session.RouteShow:
-		s.show(position)
+		s.show(b, position)
 	case session.RouteKeep:
 		s.h.w.Cover.Mark("a push was kept")
 		w.kept = append(w.kept, position)
@@ -216,7 +261,7 @@ func (s *conn) push(id string, key bindingKey, position int) {
 	}
 }
 
-func (s *conn) show(position int) { s.h.w.moves.book.shown(s, position) }
+func (s *conn) show(b *bound, position int) { s.h.w.moves.book.shown(s, b, position) }
 
 // step gives the event to the core and does what it says. next is the binding that a commit
 // brings.
@@ -226,8 +271,8 @@ func (w *passage) step(ev session.RouteEvent, next *bound) (answer session.Route
 	for _, e := range w.route.Effects(nil) {
 		switch e.Kind {
 		case session.RouteSwap:
-			w.left = s.bound.link
-			s.bound = next
+			w.left = s.to(w.id).link
+			s.put(w.id, next)
 		case session.RouteSubmit:
 			if ev.Kind != session.RouteSubmitted {
 				w.submit()
@@ -236,7 +281,7 @@ func (w *passage) step(ev session.RouteEvent, next *bound) (answer session.Route
 			kept := w.kept
 			w.kept = nil
 			for _, position := range kept {
-				s.show(position)
+				s.show(s.to(w.id), position)
 			}
 		case session.RouteClose:
 			h.w.Cover.Mark("a session was closed: " + e.Why.String())
@@ -265,7 +310,7 @@ func (w *passage) answer(f *failure) {
 }
 
 func (w *passage) count() {
-	moving := !w.route.Calm() && !w.s.closed
+	moving := !w.route.Calm() && !w.s.closed && !w.over
 	switch h := w.s.h; {
 	case moving == w.moving:
 		return
@@ -300,7 +345,7 @@ func (w *passage) submit() {
 	for w.route.Submitting() && len(w.held) > 0 {
 		s, h, p := w.s, w.s.h, w.held[0]
 		w.held = w.held[1:]
-		b := s.bound
+		b := s.to(w.id)
 		switch {
 		case p.o.asks && h.pending[p.corr] == nil: // it has ended
 		case b.lost(h):
@@ -334,12 +379,14 @@ func (s *conn) close() {
 	s.closed = true
 	h := s.h
 	h.sessions = slices.DeleteFunc(h.sessions, func(o *conn) bool { return o == s })
-	if b := s.bound; b != nil {
+	for _, b := range s.bounds {
 		if b.way != nil {
 			b.way.step(session.RouteEvent{Kind: session.RouteClosed}, nil)
 			b.way.drop()
 		}
-		b.unbind(h, s.n)
+		if !b.ended {
+			b.unbind(h, s.n)
+		}
 	}
 	s.client.lost()
 }
@@ -366,28 +413,28 @@ func (b *bound) unbind(h *host, n uint64) {
 }
 
 func (s *conn) sweep(now clock.Mono) {
-	w := wayOf(s.bound)
-	if w == nil || !w.moving {
-		return
-	}
-	if at, ok := w.route.NextDeadline(); ok && now.Reached(at) {
-		w.step(session.RouteEvent{Kind: session.RouteTick}, nil)
+	for _, b := range slices.Clone(s.bounds) {
+		w := b.way
+		if w == nil || !w.moving || s.closed {
+			continue
+		}
+		if at, ok := w.route.NextDeadline(); ok && now.Reached(at) {
+			w.step(session.RouteEvent{Kind: session.RouteTick}, nil)
+		}
 	}
 }
 
 func (s *conn) unlinked(l *link) {
-	b := s.bound
-	if b == nil {
-		return
-	}
-	if w := b.way; w != nil && w.moving {
-		if b.link == l {
-			w.step(session.RouteEvent{Kind: session.RouteLost}, nil)
-		} else if w.left == l && w.route.Leaving() {
-			w.step(session.RouteEvent{Kind: session.RouteLostLate}, nil)
+	for _, b := range slices.Clone(s.bounds) {
+		if w := b.way; w != nil && w.moving {
+			if b.link == l {
+				w.step(session.RouteEvent{Kind: session.RouteLost}, nil)
+			} else if w.left == l && w.route.Leaving() {
+				w.step(session.RouteEvent{Kind: session.RouteLostLate}, nil)
+			}
 		}
-	}
-	if b.link == l {
-		s.client.lost()
+		if b.link == l {
+			s.client.lost()
+		}
 	}
 }

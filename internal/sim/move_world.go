@@ -27,6 +27,8 @@ type moves struct {
 	timing                 relay.Timing
 	follow                 time.Duration
 	wide, bound            []bool
+	rivals                 int // clients of each Actor that is bound
+	restless               int // 256ths, of what clients do to their bindings
 	rejects, breaks, drags int // 256ths
 }
 
@@ -81,6 +83,7 @@ func (w *World) newMoves(k Kind) *moves {
 		m.rooms = append(m.rooms, fmt.Sprint("room", n))
 		m.wide = append(m.wide, w.choose(2) == 1)
 	}
+	m.rivals, m.restless = 1+w.choose(2), [...]int{0, 40, 160}[w.choose(3)]
 	m.book, m.missing = newBook(m), map[string]bool{}
 	return m
 }
@@ -130,13 +133,7 @@ func (m *moves) begin() {
 	for n, id := range m.ids {
 		m.make(m.w.slots[n%m.w.nodes].process, id, store.Actor, false)
 	}
-	for n, id := range m.ids {
-		if m.bound[n] {
-			c := &client{m: m, id: id, slot: (n + 2) % m.w.nodes}
-			m.clients = append(m.clients, c)
-			m.w.post(0, nil, c.connect)
-		}
-	}
+	m.beginClients()
 }
 
 // make creates an object at a process, without the way that a creation goes: that is
@@ -352,138 +349,4 @@ func (m *moves) serves(h *host) {
 			m.w.post(time.Millisecond, nil, c.connect)
 		}
 	}
-}
-
-// client is somebody who is connected to a node and bound to one Actor.
-type client struct {
-	m     *moves
-	id    string
-	slot  int
-	conn  *conn
-	seq   int
-	busy  bool
-	count uint64
-}
-
-// connect begins a Session, if there is none, and binds it.
-func (c *client) connect() {
-	w := c.m.w
-	p := w.slots[c.slot].process
-	if p == nil || !p.serving || c.busy {
-		return
-	}
-	h := p.host
-	if c.conn != nil && (c.conn.closed || c.conn.h != h) {
-		c.conn = nil
-	}
-	if c.conn == nil {
-		c.m.book.conns++
-		c.conn = &conn{h: h, n: c.m.book.conns, client: c}
-		h.sessions = append(h.sessions, c.conn)
-	}
-	if b := c.conn.bound; b != nil && (!b.lost(h) || b.way != nil && b.way.moving) {
-		return
-	}
-	c.busy = true
-	c.bind(c.conn, func(ok bool) {
-		c.busy = false
-		if !ok {
-			w.post(time.Second, nil, c.connect)
-			return
-		}
-		c.talk(c.conn)
-	})
-}
-
-// lost is told that the binding or the Session is over.
-func (c *client) lost() { c.m.w.post(time.Second, nil, c.connect) }
-
-// bind binds the Session to the client's Actor.
-func (c *client) bind(s *conn, done func(ok bool)) {
-	h := s.h
-	h.read(nil, c.id, storeCallMax, func(row store.Authority, found bool, err error) {
-		if err != nil || !found || row.State != store.Ready || row.LeaseLeft <= 0 || s.closed {
-			done(false)
-			return
-		}
-		at := refOf(&row)
-		c.count++
-		b := &bound{ref: at, gen: c.count}
-		if h.owns(&row) {
-			a := h.actors[c.id]
-			if a == nil {
-				done(false)
-				return
-			}
-			a.control(func(refused *failure) {
-				if refused != nil || a.ref != at || s.closed {
-					done(false)
-					return
-				}
-				b.cell = a
-				s.bound = b
-				a.bind(binding{key: bindingKey{nil, s.n, b.gen}, local: s})
-				done(true)
-			})
-			return
-		}
-		l := h.linkOf(at.at)
-		if l == nil {
-			done(false)
-			return
-		}
-		b.link = l
-		corr := h.await(l, h.clock().Add(5*time.Second), func(r reply) {
-			if r.fail == nil && !s.closed {
-				s.bound = b
-				done(true)
-				return
-			}
-			if r.late || s.closed {
-				b.unbind(h, s.n)
-			}
-			done(false)
-		})
-		key := bindingKey{l, s.n, b.gen}
-		h.tell(l, func(to *host) { to.bindHere(l, corr, at, key) })
-	})
-}
-
-func (h *host) bindHere(l *link, corr uint64, at ref, key bindingKey) {
-	a := h.actors[at.id]
-	if a == nil {
-		h.answer(l, corr, reply{fail: errNotHere})
-		return
-	}
-	a.control(func(refused *failure) {
-		switch {
-		case h.lost(l):
-		case refused != nil || a.ref != at:
-			h.answer(l, corr, reply{fail: errNotHere})
-		default:
-			a.bind(binding{key: key})
-			h.w.Cover.Mark("bound")
-			h.answer(l, corr, reply{})
-		}
-	})
-}
-
-// talk sends packets as long as the binding stands.
-func (c *client) talk(s *conn) {
-	w := c.m.w
-	b := s.bound
-	if w.healed && c.seq > 0 || s.closed || s.h.dead || b == nil || b.lost(s.h) && !(b.way != nil && b.way.moving) {
-		return
-	}
-	c.m.book.ops++
-	o := &op{
-		n: c.m.book.ops, id: c.id, asks: w.choose(3) == 0, origin: s.h, writer: fmt.Sprint("client ", s.n), conn: s, client: true,
-		timeout: 5 * time.Second,
-	}
-	w.post(0, s.h.process, func() {
-		c.seq++
-		o.seq = c.seq
-		s.send(o)
-	})
-	w.post([...]time.Duration{700, 150, 40, 2_500}[w.choose(4)]*time.Millisecond, nil, func() { c.talk(s) })
 }

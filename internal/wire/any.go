@@ -70,7 +70,9 @@ func Decode(record []byte) (Record, error) {
 	case CmdSessionClose:
 		return boxed(DecodeSessionClose(body))
 	case CmdPush:
-		return boxed(DecodePush(body))
+		return boxed(DecodePush(flags, body))
+	case CmdPressure:
+		return boxed(DecodePressure(body))
 	case CmdUnbind:
 		return boxed(DecodeUnbind(flags, body))
 	case CmdBind:

@@ -40,7 +40,7 @@ func TestEncodingAndDecodingDoNotAllocate(t *testing.T) {
 		dst = p.AppendTo(dst[:0])
 	})
 	f("decode push", func() {
-		if p, err := DecodePush(dst[HeaderSize:]); err != nil || p.Session != 1 {
+		if p, err := DecodePush(0, dst[HeaderSize:]); err != nil || p.Session != 1 {
 			t.Fatal(err)
 		}
 	})

@@ -36,6 +36,11 @@ const (
 	MaxErrorKind = 12
 	// MaxCodec is the largest codec number (Protobuf).
 	MaxCodec = 3
+	// MaxPushClass is the largest number of a class of pushes; PushNewestPerKey has a key.
+	MaxPushClass     = 2
+	PushNewestPerKey = 1
+	// MaxPushKey bounds that key.
+	MaxPushKey = 64
 	// MaxCompression is the largest number of a way to compress (zstd).
 	MaxCompression = 2
 	// MinChunk is the smallest chunk size of a move: below it the records' heads cost more

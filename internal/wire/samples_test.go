@@ -44,7 +44,12 @@ func samples() map[Command][]Record {
 			&SessionPacket{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Name: []byte("move"), Payload: []byte{1}},
 			&SessionPacket{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Correlation: 14, DeadlineMS: 1, Name: []byte("state")},
 		},
-		CmdPush: {&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}}},
+		CmdPush: {
+			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}},
+			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 1, Key: []byte("pos"), Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}},
+			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 2, Name: []byte("tick")},
+		},
+		CmdPressure: {&Pressure{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Pending: 1 << 20}},
 		CmdUnbind: {
 			&Unbind{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindClosed},
 			&Unbind{Correlation: 18, ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindDisconnected},
@@ -96,7 +101,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 39).Draw(t, "command") {
+	switch rapid.IntRange(0, 40).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -133,7 +138,11 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		}
 		return p
 	case 13:
-		return &Push{Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
+		p := &Push{Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Class: rapid.Uint8Range(0, MaxPushClass).Draw(t, "class"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
+		if p.Class == PushNewestPerKey {
+			p.Key = rapid.SliceOfN(rapid.Byte(), 1, MaxPushKey).Draw(t, "key")
+		}
+		return p
 	case 14:
 		u := &Unbind{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Reason: UnbindReason(rapid.Uint8Range(1, uint8(unbindReasonMax)).Draw(t, "reason"))}
 		if rapid.Bool().Draw(t, "request") {
@@ -165,6 +174,8 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		return &BindingEnded{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
 	case 23:
 		return &SessionClose{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Text: genText.Draw(t, "text")}
+	case 24:
+		return &Pressure{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Pending: rapid.Uint64Range(0, MaxWindow).Draw(t, "pending")}
 	default:
 		return genMove.Draw(t, "move")
 	}

@@ -169,12 +169,15 @@ func DecodeSessionPacket(flags uint8, body []byte) (p SessionPacket, err error) 
 	return p, d.result()
 }
 
-// Push is an Actor's message to the client of the Session that it is bound to.
+// Push is an Actor's message to the client of the Session that it is bound to. Its class
+// shows on the wire by FlagClass.
 type Push struct {
 	Session    uint64 // not 0
 	BindingGen uint64 // ≥ 1
 	ID         []byte // of the Actor
 	ObjGen     uint64 // ≥ 1
+	Class      uint8  // at most MaxPushClass; 0: it must be delivered
+	Key        []byte // with PushNewestPerKey only: 1 to MaxPushKey bytes
 	Name       []byte // of the packet
 	Codec      uint8
 	Metadata   []byte // encoded as in the STREAM header, or empty
@@ -185,17 +188,33 @@ const pushFixed = HeaderSize + 8 + 8 + 1 + 8 + 1 + 1 + 2
 
 // Size returns the size of the record.
 func (p *Push) Size() int {
-	return pushFixed + len(p.ID) + len(p.Name) + len(p.Metadata) + len(p.Payload)
+	n := pushFixed + len(p.ID) + len(p.Name) + len(p.Metadata) + len(p.Payload)
+	if p.Class != 0 {
+		n++
+	}
+	if p.Class == PushNewestPerKey {
+		n += 1 + len(p.Key)
+	}
+	return n
 }
 
 // AppendTo appends the record to dst.
 func (p *Push) AppendTo(dst []byte) []byte {
-	size := p.Size()
-	dst = begin(dst, size, CmdPush, 0)
+	size, flags := p.Size(), uint8(0)
+	if p.Class != 0 {
+		flags = FlagClass
+	}
+	dst = begin(dst, size, CmdPush, flags)
 	dst = appendU64(dst, p.Session)
 	dst = appendU64(dst, p.BindingGen)
 	dst = appendS8(dst, p.ID)
 	dst = appendU64(dst, p.ObjGen)
+	if p.Class != 0 {
+		dst = append(dst, p.Class)
+	}
+	if p.Class == PushNewestPerKey {
+		dst = appendS8(dst, p.Key)
+	}
 	dst = appendS8(dst, p.Name)
 	dst = append(dst, p.Codec)
 	dst = appendMetadata(dst, p.Metadata)
@@ -203,13 +222,69 @@ func (p *Push) AppendTo(dst []byte) []byte {
 	return end(dst, size)
 }
 
-// DecodePush reads the body of a CmdPush.
-func DecodePush(body []byte) (p Push, err error) {
+// DecodePush reads the body of a CmdPush with its flags.
+func DecodePush(flags uint8, body []byte) (p Push, err error) {
 	d := decoder{b: body, cmd: CmdPush}
 	p.Session = d.nonZero("session")
 	p.BindingGen = d.someGen("bindingGen")
 	p.ID = d.id("id")
 	p.ObjGen = d.someGen("objGen")
+	if flags&FlagClass != 0 {
+		p.Class, p.Key = d.pushClass()
+	}
 	d.message(&p.Name, &p.Codec, &p.Metadata, &p.Payload)
 	return p, d.result()
+}
+
+// pushClass reads the class of a push that need not be delivered, and its key.
+func (d *decoder) pushClass() (class uint8, key []byte) {
+	class = d.u8max("class", MaxPushClass)
+	if class == 0 {
+		d.fail("class", ErrValue)
+	}
+	if class == PushNewestPerKey {
+		switch key = d.s8("key"); {
+		case len(key) == 0:
+			d.fail("key", ErrEmpty)
+		case len(key) > MaxPushKey:
+			d.fail("key", ErrTooLarge)
+		}
+	}
+	return class, key
+}
+
+// Pressure tells the owner of a bound Actor how much waits for the Session's client.
+type Pressure struct {
+	ID         []byte // of the Actor
+	ObjGen     uint64 // ≥ 1
+	Session    uint64 // not 0
+	BindingGen uint64 // ≥ 1
+	Pending    uint64 // bytes, at most MaxWindow; 0: few or none
+}
+
+// Size returns the size of the record.
+func (p *Pressure) Size() int { return HeaderSize + 1 + len(p.ID) + 8 + 8 + 8 + 8 }
+
+// AppendTo appends the record to dst.
+func (p *Pressure) AppendTo(dst []byte) []byte {
+	size := p.Size()
+	dst = begin(dst, size, CmdPressure, 0)
+	dst = appendS8(dst, p.ID)
+	dst = appendU64(dst, p.ObjGen)
+	dst = appendU64(dst, p.Session)
+	dst = appendU64(dst, p.BindingGen)
+	return end(appendU64(dst, p.Pending), size)
+}
+
+// DecodePressure reads the body of a CmdPressure.
+func DecodePressure(body []byte) (p Pressure, err error) {
+	d := decoder{b: body, cmd: CmdPressure}
+	p.ID = d.id("id")
+	p.ObjGen = d.someGen("objGen")
+	p.Session = d.nonZero("session")
+	p.BindingGen = d.someGen("bindingGen")
+	if p.Pending = d.u64("pending"); p.Pending > MaxWindow {
+		d.fail("pending", ErrValue)
+	}
+	return p, d.done()
 }

@@ -1,0 +1,360 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zlnode/zlnode/session"
+	"github.com/zlnode/zlnode/store"
+)
+
+// client is somebody who is connected to a node and bound to some Actors, each of which it
+// may share with others: who binds it takes it from them.
+type client struct {
+	m     *moves
+	ids   []string
+	slot  int
+	conn  *conn
+	seq   int
+	busy  []string // Actors that its Session is being bound to
+	count uint64
+	gone  bool // another one has its place, for good
+}
+
+// beginClients connects those who begin. The first has half of the Actors that have one, so
+// that there are Sessions with several.
+func (m *moves) beginClients() {
+	w := m.w
+	for n, id := range m.ids {
+		if !m.bound[n] {
+			continue
+		}
+		if n > 0 && len(m.clients) > 0 && n%2 == 0 {
+			m.clients[0].ids = append(m.clients[0].ids, id)
+			continue
+		}
+		for r := range max(m.rivals, 1) {
+			c := &client{m: m, ids: []string{id}, slot: (n + r + 2) % w.nodes}
+			m.clients = append(m.clients, c)
+			w.post(time.Duration(r)*3*time.Second, nil, c.connect)
+		}
+	}
+	if m.restless > 0 {
+		for _, c := range m.clients {
+			w.post(2*time.Second, nil, c.act)
+		}
+	}
+}
+
+// connect begins a Session, if there is none, and binds it to what it is not bound to.
+func (c *client) connect() {
+	w := c.m.w
+	p := w.slots[c.slot].process
+	if p == nil || p.dead || !p.serving || c.gone {
+		return
+	}
+	h := p.host
+	if c.conn != nil && (c.conn.closed || c.conn.h != h) {
+		c.conn, c.busy = nil, nil
+	}
+	if c.conn == nil {
+		c.m.book.conns++
+		c.conn = &conn{h: h, n: c.m.book.conns, client: c}
+		h.sessions = append(h.sessions, c.conn)
+	}
+	s := c.conn
+	if s.replaced {
+		return
+	}
+	for _, id := range c.ids {
+		b := s.to(id)
+		if b != nil && !b.ended && (!b.lost(h) || b.way != nil && b.way.moving) || slices.Contains(c.busy, id) {
+			continue
+		}
+		c.busy = append(c.busy, id)
+		c.bind(s, id, func(ok bool) {
+			if c.conn == s {
+				c.busy = slices.DeleteFunc(c.busy, func(other string) bool { return other == id })
+			}
+			if !ok {
+				w.post(time.Second, nil, c.connect)
+				return
+			}
+			w.Cover.Mark("bound")
+			if len(s.bounds) > 1 {
+				w.Cover.Mark("a session with several bindings")
+			}
+			c.talk(s, id)
+		})
+	}
+}
+
+// lost is told that a binding or the Session is over.
+func (c *client) lost() { c.m.w.post(time.Second, nil, c.connect) }
+
+// replaced is told that another client has an Actor of this one. It comes back, but for
+// when all is to come to rest.
+func (c *client) replaced() {
+	if c.m.w.healed {
+		c.gone = true
+	}
+}
+
+// act does something to the client's bindings, at any moment of a move.
+func (c *client) act() {
+	w := c.m.w
+	if w.healed {
+		return
+	}
+	w.post([...]time.Duration{700, 90, 20, 4_000}[w.choose(4)]*time.Millisecond, nil, c.act)
+	s := c.conn
+	if w.choose(256) >= c.m.restless || s == nil || s.closed || s.h.dead || s.h.process.paused {
+		return
+	}
+	id := c.ids[w.choose(len(c.ids))]
+	switch w.choose(4) {
+	case 0: // and comes back, at another node perhaps
+		c.markMove("leaves")
+		if w.choose(2) == 0 {
+			c.slot = w.choose(w.nodes)
+		}
+		c.leave()
+	case 1:
+		c.part(s, id)
+	default: // it binds what it has, or has not
+		c.markMove("binds")
+		c.bind(s, id, func(bool) {})
+	}
+}
+
+// leave ends the client's Session, and begins another at once.
+func (c *client) leave() {
+	if s := c.conn; s != nil && !s.closed && !s.h.dead && !s.h.process.paused {
+		c.m.w.note(s.h.process, "loses its client", "", "", s.n)
+		c.m.w.Cover.Mark("a client left")
+		s.close()
+		c.connect()
+	}
+}
+
+// rival has another client bind the Actor of the first one, at that node.
+func (m *moves) rival(slot int) {
+	if len(m.clients) > 0 {
+		c := &client{m: m, ids: m.clients[0].ids, slot: slot}
+		m.clients = append(m.clients, c)
+		c.connect()
+	}
+}
+
+// firstClient does something to the first client, if there is one.
+func (m *moves) firstClient(do func(c *client)) {
+	if len(m.clients) > 0 {
+		do(m.clients[0])
+	}
+}
+
+// markMove notes in which states of the Actor's move the client does that.
+func (c *client) markMove(what string) {
+	w := c.m.w
+	for _, p := range w.living {
+		for _, m := range p.machines {
+			w.Cover.Hit(m.doing, "client "+what)
+		}
+	}
+}
+
+// part ends one binding by the word of the Session.
+func (c *client) part(s *conn, id string) {
+	b := s.to(id)
+	if b == nil || b.ended || b.way != nil && b.way.moving || b.lost(s.h) || s.replaced {
+		return
+	}
+	c.m.w.note(s.h.process, "parts with", id, "", b.gen)
+	c.m.w.Cover.Mark("a client parted with an actor")
+	c.markMove("parts")
+	s.put(id, nil)
+	b.unbind(s.h, s.n)
+	c.m.w.post(time.Second, nil, c.connect)
+}
+
+func (c *client) partFirst() {
+	if c.conn != nil && !c.conn.closed && !c.conn.h.dead {
+		c.part(c.conn, c.ids[0])
+	}
+}
+
+// bind binds the Session to that Actor. One that has it already asks for the same binding.
+func (c *client) bind(s *conn, id string, done func(ok bool)) {
+	h := s.h
+	h.read(nil, id, storeCallMax, func(row store.Authority, found bool, err error) {
+		known := s.to(id)
+		switch {
+		case err != nil || !found || row.State != store.Ready || row.LeaseLeft <= 0 || s.closed || s.replaced,
+			known != nil && known.way != nil && known.way.moving:
+			done(false)
+			return
+		}
+		at := refOf(&row)
+		c.count++
+		b := &bound{ref: at, gen: c.count}
+		again := known != nil && known.ref == at && !known.ended && !known.lost(h)
+		if again {
+			b.gen = known.gen
+		}
+		// publish makes it the Session's, unless that is over or has it.
+		publish := func() bool {
+			if s.closed || s.replaced {
+				return false
+			}
+			if now := s.to(id); now == nil || now.gen != b.gen || now.link != b.link {
+				s.put(id, b)
+			}
+			return true
+		}
+		if h.owns(&row) {
+			a := h.actors[id]
+			if a == nil {
+				done(false)
+				return
+			}
+			a.control(func(refused *failure) {
+				key := bindingKey{nil, s.n, b.gen}
+				if refused != nil || a.ref != at || again && a.binding.key != key {
+					done(false)
+					return
+				}
+				b.cell = a
+				if !publish() {
+					done(false)
+					return
+				}
+				a.take(binding{key: key, local: s})
+				done(true)
+			})
+			return
+		}
+		l := h.linkOf(at.at)
+		if l == nil {
+			done(false)
+			return
+		}
+		b.link = l
+		corr := h.await(l, h.clock().Add(5*time.Second), func(r reply) {
+			if r.fail == nil && publish() {
+				done(true)
+				return
+			}
+			if r.fail == nil || r.late && !again {
+				b.unbind(h, s.n)
+			}
+			done(false)
+		})
+		key := bindingKey{l, s.n, b.gen}
+		h.tell(l, func(to *host) { to.bindHere(l, corr, at, key, again) })
+	})
+}
+
+func (h *host) bindHere(l *link, corr uint64, at ref, key bindingKey, again bool) {
+	a := h.actors[at.id]
+	if a == nil {
+		h.answer(l, corr, reply{fail: errNotHere})
+		return
+	}
+	a.control(func(refused *failure) {
+		switch {
+		case h.lost(l):
+		case again && refused == nil && a.binding.key != key:
+			h.w.Cover.Mark("a bind of what another session has was refused")
+			h.answer(l, corr, reply{fail: errUnbound})
+		case refused != nil || a.ref != at:
+			h.answer(l, corr, reply{fail: errNotHere})
+		default:
+			a.take(binding{key: key})
+			h.answer(l, corr, reply{})
+		}
+	})
+}
+
+// talk sends packets to the Actor as long as the binding stands.
+func (c *client) talk(s *conn, id string) {
+	w := c.m.w
+	b := s.to(id)
+	if w.healed && c.seq > 0 || s.closed || s.h.dead || b == nil || b.ended || b.lost(s.h) && !(b.way != nil && b.way.moving) {
+		return
+	}
+	c.m.book.ops++
+	o := &op{
+		n: c.m.book.ops, id: id, asks: w.choose(3) == 0, origin: s.h, writer: fmt.Sprint("client ", s.n), conn: s, client: true,
+		timeout: 5 * time.Second,
+	}
+	w.post(0, s.h.process, func() {
+		c.seq++
+		o.seq = c.seq
+		s.send(o)
+	})
+	w.post([...]time.Duration{700, 150, 40, 2_500}[w.choose(4)]*time.Millisecond, nil, func() { c.talk(s, id) })
+}
+
+// What an Actor's owner tells the Session's owner.
+
+func (h *host) tellReplaced(b binding, at ref) {
+	h.w.moves.book.replaced(at, b.key)
+	h.tellOf(b, at, (*host).bindingReplaced)
+}
+
+func (h *host) tellEnded(b binding, at ref) { h.tellOf(b, at, (*host).bindingEnded) }
+
+func (h *host) tellOf(b binding, at ref, take func(*host, bindingKey, ref)) {
+	if l := b.key.link; l != nil {
+		h.tell(l, func(to *host) { take(to, bindingKey{l, b.key.session, b.key.gen}, at) })
+		return
+	}
+	take(h, b.key, at)
+}
+
+// inForce returns the binding that is meant, if it is in force and the sender is the owner.
+func (h *host) inForce(key bindingKey, at ref) (*conn, *bound) {
+	s := h.session(key.session)
+	if s == nil || s.closed {
+		return nil, nil
+	}
+	b := s.to(at.id)
+	if b == nil || b.ended || b.gen != key.gen || b.ref.gen != at.gen {
+		return nil, nil
+	}
+	if w := b.way; b.link != key.link && !(w != nil && w.route.Leaving() && w.left == key.link) {
+		h.w.Cover.Mark("word of a binding came of no owner")
+		return nil, nil
+	}
+	return s, b
+}
+
+func (h *host) bindingReplaced(key bindingKey, at ref) {
+	s, _ := h.inForce(key, at)
+	if s == nil || s.replaced {
+		return
+	}
+	h.w.note(h.process, "is told that another has", at.id, "", key.gen)
+	s.replaced = true
+	s.client.replaced()
+	callback := [...]time.Duration{0, 0, 2 * time.Second, 30 * time.Second}[h.w.choose(4)]
+	h.after(callback+100*time.Millisecond, s.close)
+}
+
+func (h *host) bindingEnded(key bindingKey, at ref) {
+	s, b := h.inForce(key, at)
+	if s == nil {
+		return
+	}
+	h.w.Cover.Mark("a binding ended with its actor")
+	if w := b.way; w != nil {
+		w.over = true
+		w.step(session.RouteEvent{Kind: session.RouteClosed}, nil)
+		w.drop()
+	}
+	next := *b
+	next.ended, next.way = true, nil
+	s.put(at.id, &next)
+	s.client.lost()
+}
