@@ -73,7 +73,7 @@ func TestAnErrorToAClientIsNeverCompressed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.Shutdown(t.Context())
+	defer shutdown(t, n)
 	c := dialStream(t, n.SessionAddrs()[0].String())
 	c.write(request(1, "fail", `""`))
 	if p := c.answer(1); p.Kind != session.KindError || p.Compressed || !strings.Contains(string(p.Payload), "no no no") {
