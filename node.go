@@ -75,9 +75,13 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 // Stats is a node's state at a glance: Actors, Spots, Sessions, Peers and Routes as they
 // are now, and counted from the start Dropped (one-way messages that were not
 // executed), FailedSends, FailedRequests, FailedCallbacks, PushesRefused, LateReplies,
-// SlowSessions, SessionsCutOff (closed because nothing was heard of a moving Actor, or too
+// SlowSessions (closed because the client took its messages too slowly), PushesDropped and
+// PushesReplaced (pushes that did not go out to such a client, as their class allows),
+// SessionsCutOff (closed because nothing was heard of a moving Actor, or too
 // much), SessionsTaken (another Session was bound to an Actor of theirs), UpdatesIgnored
 // (about a bound Actor, too late or for nothing), LinksRefused and Panics.
+// ClientsBehind is how many Sessions have messages waiting that their client has not taken yet,
+// and OutboxBytes how much that is, but for the first 64 KiB of each.
 // Moves is about Actors that have changed their node: how many, and how long each side of
 // a move took.
 type Stats = node.Stats

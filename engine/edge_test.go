@@ -180,29 +180,6 @@ func TestADrippedFrameIsClosedOnEachTransport(t *testing.T) {
 	}
 }
 
-// Pings between the fragments of a message do not renew its deadline.
-func TestPingsDoNotKeepAMessageOpen(t *testing.T) {
-	closes := make(chan CloseReason, 1)
-	p := testProtocol(&hooks{closes: closes})
-	p.FrameTimeout = dripTimeout
-	d := newEdge(t, WS, p)
-	c := d.connect()
-	write(t, c, clientFrame(ws.OpBinary, false, prefix(testMax)))
-	for len(closes) == 0 {
-		if _, err := c.Write(clientFrame(ws.OpPing, true, []byte("alive"))); err != nil {
-			break
-		}
-		if _, _, err := readSocket(c); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal("a ping renewed the deadline")
-		} else if err != nil {
-			break
-		}
-	}
-	if r := receive(t, closes, "the close"); r.Code != FrameTimeout {
-		t.Errorf("closed with %v", r)
-	}
-}
-
 // awaitRead waits until the engine has read more than before.
 func awaitRead(t testing.TB, e *Engine, before uint64) {
 	t.Helper()

@@ -272,6 +272,30 @@ func TestAPingIsAnsweredWithItsPayload(t *testing.T) {
 	release(c)
 }
 
+// The deadline is that of the message's first byte: neither fragments nor pings renew it.
+func TestAMessagesDeadlineIsNotRenewed(t *testing.T) {
+	c := looseSocket(newLoop(&Engine{}), newFrames().p)
+	whole := frame("a message in fragments")
+	feed(c, clientFrame(ws.OpBinary, false, whole[:3])[:1])
+	at := c.deadline.frame
+	for _, next := range [][]byte{
+		clientFrame(ws.OpBinary, false, whole[:3])[1:],
+		clientFrame(ws.OpPing, true, []byte("alive")),
+		clientFrame(ws.OpContinuation, false, whole[3:9]),
+		clientFrame(ws.OpPong, true, nil)[:2],
+	} {
+		feed(c, next)
+		if c.deadline.frame != at || at == 0 {
+			t.Fatalf("the deadline is %d, and was %d", c.deadline.frame, at)
+		}
+	}
+	feed(c, append(clientFrame(ws.OpPong, true, nil)[2:], clientFrame(ws.OpContinuation, true, whole[9:])...))
+	if c.deadline.frame != 0 {
+		t.Error("a whole message has a deadline")
+	}
+	release(c)
+}
+
 func TestPingsWithoutEndFillABoundedQueue(t *testing.T) {
 	p := newFrames().p
 	p.OutMax = 1

@@ -1,7 +1,8 @@
 // Package session is the STREAM protocol between a server and its clients: the
 // frame codec, the metadata block, compressed payloads, the control frames, and
 // the rules by which a server judges what a client sends and how long it may be
-// silent; and, between servers, the Route of a client's packets to an Actor that moves.
+// silent; between servers, the Route of a client's packets to an Actor that moves; and the
+// Outbox of what waits for a client that takes less than it is sent.
 //
 // The package is pure. It starts no goroutine, takes no lock, reads no clock and
 // opens no socket: frames go in as bytes, time goes in as an argument, and what

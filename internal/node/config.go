@@ -142,7 +142,7 @@ type SessionListener struct {
 
 	Transport      Transport
 	TLSFiles       TLSFiles
-	TLS            *tls.Config // once checked that of TLSFiles, if they are named
+	TLS            *tls.Config `json:"-"` // once checked that of TLSFiles, if they are named
 	Origins        []string
 	TrustedProxies []netip.Prefix
 

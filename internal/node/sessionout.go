@@ -71,7 +71,8 @@ type sessionOut struct {
 	toldTo   *sessionRoutes
 }
 
-// outEnded is the sessionOut of a Session whose connection is closed.
+// outEnded is the sessionOut of a Session whose connection is closed, or is closing with
+// nothing that waits.
 var outEnded = &sessionOut{ended: true}
 
 const slowText = "the client takes its messages too slowly"
@@ -103,7 +104,7 @@ func (s *sessionConn) refusal() *Error {
 	return errSessionClosed
 }
 
-// lockOut returns the Session's sessionOut with mu held, or nil if the connection is closed.
+// lockOut returns the Session's sessionOut with mu held, or nil if that is outEnded.
 func (s *sessionConn) lockOut() *sessionOut {
 	for {
 		o := s.out.Load()
@@ -230,11 +231,13 @@ func (o *sessionOut) end() {
 // flushOut puts all that waits into the connection's queue, which has room for it, because
 // the Session is about to be closed in order. Nothing waits any more afterwards.
 func (s *sessionConn) flushOut() {
-	o := s.out.Load()
-	if o == nil || o == outEnded {
+	if s.out.CompareAndSwap(nil, outEnded) {
 		return
 	}
-	o.mu.Lock()
+	o := s.lockOut()
+	if o == nil {
+		return
+	}
 	defer o.mu.Unlock()
 	for b, ok := o.box.Take(); ok; b, ok = o.box.Take() {
 		if o.hand(b) != nil {
@@ -246,7 +249,7 @@ func (s *sessionConn) flushOut() {
 
 // endOut is for the connection's end: nothing can wait any more.
 func (s *sessionConn) endOut() {
-	if o := s.out.Swap(outEnded); o != nil {
+	if o := s.out.Swap(outEnded); o != nil && o != outEnded {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.end()

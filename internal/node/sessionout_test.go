@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -163,6 +164,29 @@ func TestASessionGivesItsOutboxBack(t *testing.T) {
 	m.fall(t)
 	go func() { _, _ = io.Copy(io.Discard, m) }() // ends with the connection
 	until(t, "the outbox is gone", func() bool { return m.s.out.Load() == nil })
+}
+
+func TestWhatWaitsForAClientThatLeavesIsDropped(t *testing.T) {
+	n, m := gateway(t, SessionListener{})
+	m.fall(t)
+	o := m.s.out.Load()
+	m.Close()
+	until(t, "nothing waits", func() bool {
+		st := n.Stats()
+		return st.Sessions == 0 && st.OutboxBytes == 0 && st.ClientsBehind == 0
+	})
+	if o.bytes.Load() != 0 || m.s.pending() != 0 {
+		t.Errorf("%d bytes wait", m.s.pending())
+	}
+	if err := m.s.context.Push("late", 0, nil, nil); KindOf(err) != errkind.Unavailable {
+		t.Errorf("a push to a session that is over: %v", err)
+	}
+	if err := m.s.putBehind(buf.Get(1), "", nil); err != errSessionClosed {
+		t.Errorf("a push that was on its way: %v", err)
+	}
+	if st := n.Stats(); st.SlowSessions != 0 || st.ClientsBehind != 0 {
+		t.Errorf("%+v", st)
+	}
 }
 
 func TestAKeyIsItsActors(t *testing.T) {
