@@ -105,7 +105,9 @@ func TestAClientThatDoesNotAuthenticateDoesNotComeBackAndOneOfAStoppedNodeDoes(t
 	shutdown(t, n)
 	n = start(addr)
 	defer shutdown(t, n)
-	<-connected
+	if err := <-connected; err != nil {
+		t.Error(err)
+	}
 	// The new Session knows nothing of the old one's log-in.
 	if err := c.RequestJSON(t.Context(), "other", 1, nil); !errors.Is(err, client.Rejected) || !strings.Contains(err.Error(), "other") {
 		t.Errorf("error %v", err)
