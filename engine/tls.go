@@ -114,14 +114,19 @@ func (l *tlsLink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// reserve makes room in out for n more bytes.
+// reserve makes room in out for n more bytes. Those that are written make room first, so
+// that out is bounded also if it is never empty.
 func (l *tlsLink) reserve(n int) {
 	if l.out == nil {
 		l.out, l.have, l.sent = buf.Get(n), 0, 0
 		l.out.Resize(l.out.Cap())
 		return
 	}
-	if room := len(l.out.Bytes()); l.have+n > room {
+	room := len(l.out.Bytes())
+	if l.have+n > room && l.sent > 0 {
+		l.have, l.sent = copy(l.out.Bytes(), l.out.Bytes()[l.sent:l.have]), 0
+	}
+	if l.have+n > room {
 		larger := buf.Get(max(l.have+n, 2*room))
 		larger.Resize(larger.Cap())
 		copy(larger.Bytes(), l.out.Bytes()[:l.have])

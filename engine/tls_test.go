@@ -200,6 +200,35 @@ func TestASlowReaderOverTLSFillsItsBudgetAndIsClosed(t *testing.T) {
 	}
 }
 
+// A peer may have its keys changed without end and take the answers so that the last one
+// always waits.
+func TestAnswersToKeyUpdatesAreBoundedWhileSomeWait(t *testing.T) {
+	live := buf.Live()
+	var l tlsLink
+	answer := []byte("twenty-two bytes of one")
+	var got, want []byte
+	for i := range 100_000 {
+		answer[0] = byte(i)
+		if _, err := l.Write(answer); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, answer...)
+		taken := l.out.Bytes()[l.sent : l.have-1] // what the socket takes
+		got = append(got, taken...)
+		l.sent += len(taken)
+	}
+	if !bytes.Equal(got, want[:len(got)]) || len(want)-len(got) != 1 {
+		t.Errorf("%d of %d bytes came, or not as they were written", len(got), len(want))
+	}
+	if room := len(l.out.Bytes()); room > secureOutMax {
+		t.Errorf("%d bytes are kept for one that waits", room)
+	}
+	(&secure{link: &l}).drop()
+	if n := buf.Live() - live; n != 0 {
+		t.Errorf("%d buffers leaked", n)
+	}
+}
+
 func TestPartsOverTLSAreToldWhenTheyAreWritten(t *testing.T) {
 	e := start(t, 1)
 	opened := make(chan *Conn, 1)
