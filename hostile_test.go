@@ -257,7 +257,7 @@ func TestFailingPacketsAreSaidOnceASecond(t *testing.T) {
 		began := time.Now()
 		const count = 100
 		for seq := range uint64(count) {
-			c.write(request(seq+1, "no handler has this name", `1`))
+			c.write(request(seq+1, "fail in session", `"plain"`))
 			if p := c.answer(seq + 1); p.Kind != session.KindError {
 				t.Fatalf("answered with %v", p.Kind)
 			}

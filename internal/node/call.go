@@ -7,6 +7,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/sparse"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/store"
 )
@@ -265,19 +266,35 @@ func (a *objectCell) answer(m *message, r Reply, err *Error) {
 	case !m.asks():
 		if err != nil {
 			a.node.counters.failedSends.Add(1)
-			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Str("packet", clip(m.packet.name)).Str("error", clip(err.Error())).
-				Msg("a send handler failed")
+			a.sayFailed(m, err, &a.node.said.actorSendFailed, "a send handler failed")
 		}
 	case err != nil:
 		if err.tellsOfDefect() {
 			a.node.counters.failedRequests.Add(1)
-			a.node.log.Warn().Str("actor", clip(a.ref.ID)).Str("packet", clip(m.packet.name)).Str("error", clip(err.Error())).
-				Msg("a request failed by its handler, or by who asked")
+			a.sayFailed(m, err, &a.node.said.actorRequestFailed, "a request failed by its handler, or by who asked")
 		}
 		m.fail(a.node, err)
 	default:
 		m.reply(a.node, r.Codec, r.Payload)
 	}
+}
+
+// sayFailed logs that the handler of a message failed. Of those of clients a line is written
+// once a second, and at level Debug if the client alone has caused it.
+func (a *objectCell) sayFailed(m *message, err *Error, said *sparse.Line, what string) {
+	line := a.node.log.Warn()
+	switch {
+	case !m.fromSession():
+	case err.Kind == errkind.ProtocolError && err.isSenders():
+		line = a.node.log.Debug()
+	default:
+		left, ok := said.Take(clock.Now())
+		if !ok {
+			return
+		}
+		line.Int64("left_out", left)
+	}
+	line.Str("actor", clip(a.ref.ID)).Str("packet", clip(m.packet.name)).Str("error", clip(err.Error())).Msg(what)
 }
 
 // guard runs application code of an object: its error gets a kind, its panic
@@ -300,8 +317,8 @@ func guardTry(n *Node, what, id string, try tries, f func() error) (err *Error) 
 // where it was recovered.
 func (n *Node) panicked(what, id string, try tries, v any) *Error {
 	n.counters.panics.Add(1)
-	if try.logged() {
-		n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).
+	if left, ok := n.said.panicked(try); ok {
+		n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).Int64("left_out", left).
 			Msg("application code panicked")
 	}
 	return fail(errkind.InternalFailure, "", id, "the handler panicked")

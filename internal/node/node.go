@@ -20,7 +20,6 @@ import (
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
-	"github.com/zlnode/zlnode/internal/sparse"
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
@@ -103,11 +102,6 @@ type Node struct {
 	done        chan struct{} // closed when the node has stopped or lost its lease
 	doneOnce    sync.Once
 	doneErr     *Error
-}
-
-// said are the log lines that strangers, or clients, decide the number of.
-type said struct {
-	linkRefused, sendFailed, requestFailed sparse.Line
 }
 
 // Identity is who a node is.

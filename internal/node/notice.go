@@ -104,6 +104,9 @@ func (s *sessionConn) callback(what string, deadline clock.Mono, f func()) {
 	}
 	if err != nil {
 		s.node.counters.failedCallbacks.Add(1)
-		s.node.log.Warn().Uint64("session", s.id).Str("callback", what).Str("error", clip(err.Error())).Msg("a session's callback failed")
+		if left, ok := s.node.said.callbackFailed.Take(clock.Now()); ok {
+			s.node.log.Warn().Uint64("session", s.id).Str("callback", what).Str("error", clip(err.Error())).Int64("left_out", left).
+				Msg("a session's callback failed")
+		}
 	}
 }
