@@ -29,6 +29,7 @@ type sessionWay struct {
 	left    *linkConn // of the owner before; nil: this node
 	held    []heldPacket
 	kept    []keptFrame
+	last    func(*sessionConn, *sessionBinding) // what its owner ends it with, which is heard behind what is kept
 	confirm func(*Error) // answers a seal that is to be confirmed later
 	tries   uint64       // submissions that waited for credit
 	moving  bool         // it is counted in the Session and known to the node
@@ -152,8 +153,22 @@ func (w *sessionWay) step(now clock.Mono, ev session.RouteEvent, next *sessionBi
 			answer = e
 		}
 	}
+	w.hear()
 	w.count()
 	return answer
+}
+
+// hear does what the Actor's owner has ended the binding with, once all that was pushed
+// before is on its way to the client.
+func (w *sessionWay) hear() {
+	if w.last == nil || w.route.Leaving() || w.over || w.session.closed {
+		return
+	}
+	f := w.last
+	w.last = nil
+	if b := w.binding(); b != nil {
+		f(w.session, b)
+	}
 }
 
 // answer ends the seal that is waited for.
@@ -330,7 +345,7 @@ func (w *sessionWay) drop(err *Error) {
 	for _, frame := range w.kept {
 		frame.Free()
 	}
-	w.held, w.kept = nil, nil
+	w.held, w.kept, w.last = nil, nil, nil
 }
 
 // end is for the Session's end. mu is held, and closed is set.
