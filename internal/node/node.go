@@ -105,9 +105,9 @@ type Node struct {
 	doneErr     *Error
 }
 
-// said are the log lines that strangers, or clients, decide the number of.
+// said are the log lines that strangers, clients or peers decide the number of.
 type said struct {
-	linkRefused, sendFailed, requestFailed sparse.Line
+	linkRefused, sendFailed, requestFailed, updateIgnored sparse.Line
 }
 
 // Identity is who a node is.

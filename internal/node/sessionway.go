@@ -30,10 +30,10 @@ type sessionWay struct {
 	held    []heldPacket
 	kept    []keptFrame
 	last    func(*sessionConn, *sessionBinding) // what its owner ends it with, which is heard behind what is kept
-	confirm func(*Error) // answers a seal that is to be confirmed later
-	tries   uint64       // submissions that waited for credit
-	moving  bool         // it is counted in the Session and known to the node
-	over    bool         // its binding is over, while the Session goes on
+	confirm func(*Error)                        // answers a seal that is to be confirmed later
+	tries   uint64                              // submissions that waited for credit
+	moving  bool                                // it is counted in the Session and known to the node
+	over    bool                                // its binding is over, while the Session goes on
 }
 
 // keptFrame is a frame for the client.
@@ -199,7 +199,11 @@ func (w *sessionWay) count() {
 // updateIgnored notes that an update about a bound Actor has changed nothing.
 func (n *Node) updateIgnored(session uint64, actor, why string) {
 	n.counters.updatesIgnored.Add(1)
-	n.log.Warn().Uint64("session", session).Str("actor", clip(actor)).Str("reason", why).
+	left, ok := n.said.updateIgnored.Take(clock.Now())
+	if !ok {
+		return
+	}
+	n.log.Warn().Uint64("session", session).Str("actor", clip(actor)).Str("reason", why).Int64("left_out", left).
 		Msg("an update about a bound actor came too late or for nothing")
 }
 
