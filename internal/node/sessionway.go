@@ -146,7 +146,7 @@ func (w *sessionWay) step(now clock.Mono, ev session.RouteEvent, next *sessionBi
 		case session.RouteIgnored:
 			n.updateIgnored(s.id, w.id, e.Why.String())
 		case session.RouteGone:
-			next.unbind(s.id)
+			n.tooLate(next, s.id)
 		case session.RouteSealed:
 			w.answer(nil)
 		default:
@@ -511,7 +511,7 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 	s := n.session(m.Session)
 	if s == nil {
 		if m.Commit {
-			next.unbind(m.Session)
+			n.tooLate(next, m.Session)
 		}
 		return
 	}
@@ -520,7 +520,7 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 	b := s.routes.Load().byActor[next.ref.ID]
 	switch {
 	case s.closed && m.Commit:
-		next.unbind(m.Session)
+		n.tooLate(next, m.Session)
 		return
 	case s.closed:
 		return
@@ -540,6 +540,13 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 	}
 	b.way.step(clock.Now(), ev, next)
 	failpoint.Hit("R15.O.after")
+}
+
+// tooLate answers a commit for a Session that is over, which is worth a warning: the client
+// has not waited for the Actor, or could not (SB-04).
+func (n *Node) tooLate(next *sessionBinding, session uint64) {
+	n.updateIgnored(session, next.ref.ID, "the session is over")
+	next.unbind(session)
 }
 
 // credit is bytes of a link's credit.
