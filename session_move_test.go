@@ -399,6 +399,9 @@ func TestASealThatLastsTooLongEndsTheSession(t *testing.T) {
 		if u, ok := m.new.read().(*wire.Unbind); !ok || u.Session != m.session || u.BindingGen != m.gen || u.ObjGen != m.new.ref.ObjectGen {
 			t.Errorf("%+v came, want the end of the binding", u)
 		}
+		if n := m.gateway.Stats().UpdatesIgnored; n != 1 {
+			t.Errorf("%d warnings, want that of the late commit", n)
+		}
 	})
 }
 

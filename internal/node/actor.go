@@ -40,6 +40,10 @@ type objectCell struct {
 	// holder writes it.
 	spot atomic.Pointer[objectCell]
 
+	// pressure is the latest word of what waits for the bound client; nil: none waits for the
+	// Actor's turn.
+	pressure atomic.Pointer[pressure]
+
 	// calm is to be run when yields is 0. Under the gate.
 	calm atomic.Pointer[func(*turn)]
 

@@ -145,6 +145,20 @@ func (n *Node) inForce(m *tie, f func(*sessionConn, *sessionBinding)) {
 	}
 }
 
+// lastWord is inForce for a word behind which the Actor's owner says nothing more of the
+// binding, or nothing that counts: it waits for what the owner before may still push, as the
+// sender's pushes do.
+func (n *Node) lastWord(m *tie, f func(*sessionConn, *sessionBinding)) {
+	n.inForce(m, func(s *sessionConn, b *sessionBinding) {
+		switch w := b.way; {
+		case w == nil || !w.route.Leaving() || b.link != m.key.link:
+			f(s, b)
+		case w.last == nil:
+			w.last = f
+		}
+	})
+}
+
 // leaves reports whether l is of the Actor's owner before, which may still send.
 func (b *sessionBinding) leaves(l *linkConn) bool {
 	return b.way != nil && b.way.route.Leaving() && b.way.left == l
@@ -183,7 +197,7 @@ func (s *sessionConn) replaced(c *SessionCall, r *replacement) {
 
 // bindingEnded ends the binding of an Actor that is gone.
 func (n *Node) bindingEnded(m tie) {
-	n.inForce(&m, func(s *sessionConn, b *sessionBinding) {
+	n.lastWord(&m, func(s *sessionConn, b *sessionBinding) {
 		if b.way != nil {
 			b.way.abandon(errGone)
 		}
@@ -196,7 +210,7 @@ func (n *Node) bindingEnded(m tie) {
 
 // closeFor closes the Session of a binding whose Actor wants it.
 func (n *Node) closeFor(m tie, text string) {
-	n.inForce(&m, func(s *sessionConn, _ *sessionBinding) { s.kick(engine.Requested, session.WordKicked, text) })
+	n.lastWord(&m, func(s *sessionConn, _ *sessionBinding) { s.kick(engine.Requested, session.WordKicked, text) })
 }
 
 // kick ends the Session for a reason that has a word, and a text of the application that may

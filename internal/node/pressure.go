@@ -76,16 +76,27 @@ func (o *sessionOut) tell(now clock.Mono) {
 	}
 }
 
-// pressure notes what the owner of a bound Session says of its client.
+// pressure is what the owner of a bound Session has said of its client.
+type pressure struct {
+	key     bindingKey
+	pending int64
+}
+
+// pressure notes such a word. At most one of an Actor waits for its turn, however many come,
+// and none from where its Session is not.
 func (l *linkConn) pressure(p *wire.Pressure) {
-	cell, ok := l.node.actors.LoadBytes(p.ID)
+	cell, ok := l.bound.LoadBytes(p.ID)
 	if !ok || cell.ref.ObjectGen != p.ObjGen {
 		return
 	}
-	key, pending := bindingKey{link: l, session: p.Session, gen: p.BindingGen}, int64(p.Pending)
+	word := &pressure{bindingKey{link: l, session: p.Session, gen: p.BindingGen}, int64(p.Pending)}
+	if cell.pressure.Swap(word) != nil {
+		return
+	}
 	cell.ended(func(t *turn) {
-		if t.refused == nil && t.cell.binding.key == key {
-			t.cell.binding.pending = pending
+		latest := cell.pressure.Swap(nil)
+		if t.refused == nil && t.cell.binding.key == latest.key {
+			t.cell.binding.pending = latest.pending
 		}
 	})
 }

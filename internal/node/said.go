@@ -9,11 +9,11 @@ import (
 	"github.com/zlnode/zlnode/internal/sparse"
 )
 
-// said are the log lines that strangers, or clients, decide the number of.
+// said are the log lines that strangers, clients or peers decide the number of.
 type said struct {
-	linkRefused, sendFailed, requestFailed, callbackFailed sparse.Line // of links and Sessions
-	actorSendFailed, actorRequestFailed                    sparse.Line // of clients' messages to Actors
-	panics                                                 sync.Map    // panicSite → *sparse.Line: as many as the program has such places
+	linkRefused, updateIgnored, sendFailed, requestFailed, callbackFailed sparse.Line // of links and Sessions
+	actorSendFailed, actorRequestFailed                                   sparse.Line // of clients' messages to Actors
+	panics                                                                sync.Map    // panicSite → *sparse.Line: as many as the program has such places
 }
 
 // panicked reports whether the panic that is being recovered is to be logged: one a second

@@ -265,6 +265,31 @@ func TestAnActorKnowsWhatWaitsWhereverItMoves(t *testing.T) {
 	until(t, "it knows that nothing waits", func() bool { return c.bindingOf(cell).pending == 0 })
 }
 
+// However often a node says what waits, the Actor's queue has one of it, and the Actor knows
+// the last.
+func TestWordsOfPressureDoNotPileUp(t *testing.T) {
+	c := newCluster(t)
+	cell := c.place(1, 1, binding{})
+	dialMute(t, c.nodes[0], "bind", cell.ref)
+	b := c.bindingOf(cell)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	if err := cell.control(func(*turn) { close(entered); <-leave }); err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	before := cell.box.Len()
+	for n := range uint64(10_000) {
+		b.key.link.pressure(&wire.Pressure{ID: []byte("ada"), ObjGen: 1, Session: b.key.session, BindingGen: b.key.gen, Pending: n})
+	}
+	if n := cell.box.Len() - before; n > 1 {
+		t.Errorf("%d of them wait", n)
+	}
+	close(leave)
+	if n := c.bindingOf(cell).pending; n != 9_999 {
+		t.Errorf("the actor knows of %d bytes", n)
+	}
+}
+
 func TestWhatIsToldOfPressureIsRightButForAFactorOfTwo(t *testing.T) {
 	told := int64(0)
 	for _, step := range []struct{ pending, told int64 }{

@@ -29,10 +29,11 @@ type sessionWay struct {
 	left    *linkConn // of the owner before; nil: this node
 	held    []heldPacket
 	kept    []keptFrame
-	confirm func(*Error) // answers a seal that is to be confirmed later
-	tries   uint64       // submissions that waited for credit
-	moving  bool         // it is counted in the Session and known to the node
-	over    bool         // its binding is over, while the Session goes on
+	last    func(*sessionConn, *sessionBinding) // what its owner ends it with, which is heard behind what is kept
+	confirm func(*Error)                        // answers a seal that is to be confirmed later
+	tries   uint64                              // submissions that waited for credit
+	moving  bool                                // it is counted in the Session and known to the node
+	over    bool                                // its binding is over, while the Session goes on
 }
 
 // keptFrame is a frame for the client.
@@ -145,15 +146,29 @@ func (w *sessionWay) step(now clock.Mono, ev session.RouteEvent, next *sessionBi
 		case session.RouteIgnored:
 			n.updateIgnored(s.id, w.id, e.Why.String())
 		case session.RouteGone:
-			next.unbind(s.id)
+			n.tooLate(next, s.id)
 		case session.RouteSealed:
 			w.answer(nil)
 		default:
 			answer = e
 		}
 	}
+	w.hear()
 	w.count()
 	return answer
+}
+
+// hear does what the Actor's owner has ended the binding with, once all that was pushed
+// before is on its way to the client.
+func (w *sessionWay) hear() {
+	if w.last == nil || w.route.Leaving() || w.over || w.session.closed {
+		return
+	}
+	f := w.last
+	w.last = nil
+	if b := w.binding(); b != nil {
+		f(w.session, b)
+	}
 }
 
 // answer ends the seal that is waited for.
@@ -184,7 +199,11 @@ func (w *sessionWay) count() {
 // updateIgnored notes that an update about a bound Actor has changed nothing.
 func (n *Node) updateIgnored(session uint64, actor, why string) {
 	n.counters.updatesIgnored.Add(1)
-	n.log.Warn().Uint64("session", session).Str("actor", clip(actor)).Str("reason", why).
+	left, ok := n.said.updateIgnored.Take(clock.Now())
+	if !ok {
+		return
+	}
+	n.log.Warn().Uint64("session", session).Str("actor", clip(actor)).Str("reason", why).Int64("left_out", left).
 		Msg("an update about a bound actor came too late or for nothing")
 }
 
@@ -330,7 +349,7 @@ func (w *sessionWay) drop(err *Error) {
 	for _, frame := range w.kept {
 		frame.Free()
 	}
-	w.held, w.kept = nil, nil
+	w.held, w.kept, w.last = nil, nil, nil
 }
 
 // end is for the Session's end. mu is held, and closed is set.
@@ -492,7 +511,7 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 	s := n.session(m.Session)
 	if s == nil {
 		if m.Commit {
-			next.unbind(m.Session)
+			n.tooLate(next, m.Session)
 		}
 		return
 	}
@@ -501,7 +520,7 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 	b := s.routes.Load().byActor[next.ref.ID]
 	switch {
 	case s.closed && m.Commit:
-		next.unbind(m.Session)
+		n.tooLate(next, m.Session)
 		return
 	case s.closed:
 		return
@@ -521,6 +540,13 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 	}
 	b.way.step(clock.Now(), ev, next)
 	failpoint.Hit("R15.O.after")
+}
+
+// tooLate answers a commit for a Session that is over, which is worth a warning: the client
+// has not waited for the Actor, or could not (SB-04).
+func (n *Node) tooLate(next *sessionBinding, session uint64) {
+	n.updateIgnored(session, next.ref.ID, "the session is over")
+	next.unbind(session)
 }
 
 // credit is bytes of a link's credit.
