@@ -600,8 +600,12 @@ func TestAnActorThatMovesMeanwhileIsBoundAtItsNewPlace(t *testing.T) {
 // Nothing is lost, comes twice, or out of order.
 // req: FO-15
 func TestClientsThatComeBackAgainAndAgainMissNothing(t *testing.T) {
-	const clients, drops = 8, 20
-	onEachStageWith(t, gracious, func(t *testing.T, s *stage) {
+	const clients, drops, once, ahead = 8, 20, 7, 200 // pushes at once, and how often before the client has them
+	roomy := func(c *zlnode.Config) {
+		gracious(c)
+		c.Sessions[0].ReconnectBytes = 1 << 20
+	}
+	onEachStageWith(t, roomy, func(t *testing.T, s *stage) {
 		stop := make(chan struct{})
 		var pushing, playing sync.WaitGroup
 		defer pushing.Wait()
@@ -609,27 +613,29 @@ func TestClientsThatComeBackAgainAndAgainMissNothing(t *testing.T) {
 		for i := range clients {
 			id := fmt.Sprint("a", i)
 			r := s.returner(t, id)
+			room := make(chan struct{}, ahead)
 			pushing.Go(func() {
 				for {
 					select {
 					case <-stop:
 						return
-					default:
+					case room <- struct{}{}:
 					}
-					if _, err := s.ask(id, "tick", 7); err != nil {
+					if _, err := s.ask(id, "tick", once); err != nil {
 						t.Errorf("%s: %v", id, err)
 						return
 					}
 				}
 			})
 			playing.Go(func() {
-				next := 0
+				next, taken := 0, 0
 				for range drops {
-					r.ticks(next, next+10)
-					next += 10
+					r.ticks(next, next+2*once)
 					r.drop()
 					r.back(s)
-					next = r.resumedAmid(next)
+					for next = r.resumedAmid(next + 2*once); taken < next/once; taken++ {
+						<-room
+					}
 				}
 			})
 		}
@@ -656,4 +662,123 @@ func (r *returner) resumedAmid(next int) int {
 		r.ticks(next, next+1)
 		next++
 	}
+}
+
+// The Actor pushes from the node that it leaves, and from the one to which it moves, while its
+// client is away and comes back.
+func TestAnActorThatMovesPushesToAClientThatIsAway(t *testing.T) {
+	onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
+		entered, release := x.inRestore()
+		s := &stage{world: x.world, gateway: x.c}
+		r := &returner{stream: s.stream(t)}
+		r.write(request(1, "bind", jsonOf(t, x.ref)), request(2, "token", `{}`))
+		r.answered(1, nil)
+		r.answered(2, &r.token)
+		x.asks(x.c, "here")
+		if p := r.read(); string(p.Payload) != `"here"` || p.Meta.PushNumber() != 1 {
+			t.Errorf("%+v", p)
+		}
+		r.drop()
+		s.reserved(1)
+		r.last = 1
+		x.asks(x.c, "away")
+		x.goes(walkTo{})
+		receive(t, entered)
+		x.tells(x.c, "moving")
+		r.back(s)
+		r.drained()
+		if len(r.held) != 0 {
+			t.Errorf("%+v came before the move was over", r.held)
+		}
+		release()
+		x.arrives("b", x.spot.ID)
+		x.tells(x.c, "there")
+		var got []string
+		for answered := false; !answered || len(got) < 3; {
+			p := r.read()
+			if p.Kind == session.KindSend {
+				got = append(got, string(p.Payload))
+				if n := p.Meta.PushNumber(); n != uint64(len(got)) {
+					t.Errorf("number %d of %q", n, got)
+				}
+				continue
+			}
+			if p.Kind != session.KindResponse {
+				t.Fatalf("%v %s", p.Kind, p.Payload)
+			}
+			answered = true
+		}
+		if !slices.Equal(got, []string{`"away"`, `"moving"`, `"there"`}) {
+			t.Errorf("pushed were %q", got)
+		}
+		r.write(request(3, "ask", `"last"`))
+		if p := r.read(); string(p.Payload) != `"last"` {
+			t.Errorf("%+v", p)
+		}
+		if ref, err := zlnode.Request[string](x.ctx, x.c.Actor(x.ref.ID), "where", struct{}{}); err != nil || !strings.HasPrefix(ref, "b ") {
+			t.Errorf("it is at %s: %v", ref, err)
+		}
+	})
+}
+
+// While the Session is resumed, its Actor pushes so much that what the client has not got is
+// not kept any more. Both Sessions end, and it is sent none of it.
+func TestPushesThatAreLostDuringAResumptionEndBothSessions(t *testing.T) {
+	onEachMove(t, func(c *zlnode.Config) {
+		c.SessionRelocationSealTimeout = time.Minute
+		gracious(c)
+		c.Sessions[0].ReconnectBytes = 1 << 10
+	}, func(t *testing.T, m *moving) {
+		r := &returner{stream: m.client}
+		r.write(request(2, "token", `{}`))
+		r.answered(2, &r.token)
+		large := strings.Repeat("1", 200)
+		m.old.send(m.push(large), m.push(large))
+		m.old.quiet()
+		half := r.stream
+		r.back(m.stage)
+		b, ok := m.old.read().(*wire.Bind)
+		if !ok {
+			t.Fatalf("%+v came, want a bind", b)
+		}
+		for range 12 { // which drive out no more than those two
+			m.old.send(m.push("2"))
+		}
+		m.old.send(&wire.Reply{Correlation: b.Correlation, Payload: []byte("avatar")})
+		if e := r.end(); !e.told || e.reason != session.TransportError || e.frames != 0 {
+			t.Errorf("ended with %+v", e)
+		}
+		r.conn.Close()
+		half.conn.Close()
+		receive(t, m.closed)
+		receive(t, m.closed)
+		if st := m.gateway.Stats(); st.KeptBytes != 0 || st.Sessions != 0 || st.SessionsReserved != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A push has no room for its number.
+func TestAPushWithoutRoomForItsNumberIsRefused(t *testing.T) {
+	onEachPushWorld(t, zlnode.SessionListener{ReconnectGrace: time.Minute}, func(t *testing.T, w *pushWorld) {
+		c, s := w.login(t, "a")
+		if _, err := s.ResumeToken(); err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{994, 995} { // of a block with one entry
+			meta, err := session.NewMetadata(map[string]string{"k": strings.Repeat("v", size-5)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = s.PushWith(zlnode.PushOptions{Metadata: meta}, "own", size)
+			if size > 994 {
+				wantKind(t, err, zlnode.InvalidOperation)
+				continue
+			}
+			p := c.read()
+			if v, _ := p.Meta.Lookup("k"); err != nil || len(v) != size-5 || p.Meta.PushNumber() != 1 {
+				t.Errorf("%v %+v", err, p)
+			}
+		}
+	})
 }

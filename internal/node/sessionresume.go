@@ -80,9 +80,13 @@ func (s *sessionConn) resume(ctx context.Context, token string, last uint64) (Re
 		return Resumed{}, err
 	}
 	pushes, why := old.yield()
-	if why != nil {
+	switch {
+	case why != nil:
 		freeAll(pushes)
 		return Resumed{}, fail(errkind.Unavailable, "", "", "the session has ended meanwhile: %v", why)
+	case !old.covers(last): // what came meanwhile has driven out too much
+		freeAll(pushes)
+		return Resumed{}, errPushesLost
 	}
 	if r.Pushes, err = k.letGo(pushes, last); err != nil {
 		return Resumed{}, err
