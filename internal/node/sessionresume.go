@@ -56,13 +56,13 @@ func (s *sessionConn) resume(ctx context.Context, token string, last uint64) (Re
 	}
 	old := n.keeps.find(token)
 	if old == nil || !old.seize() {
-		k.letGo(nil, 0)
+		_, _ = k.letGo(nil, 0) // it fails if the Session is over
 		return Resumed{}, errNoReserve
 	}
 	n.keeps.release(old)
 	if !old.covers(last) {
 		old.finish(Disconnect{Code: ConnectionLost, Text: errPushesLost.Text})
-		k.letGo(nil, 0)
+		_, _ = k.letGo(nil, 0) // it fails if the Session is over
 		return Resumed{}, errPushesLost
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.RequestTimeout)
@@ -86,7 +86,7 @@ func (s *sessionConn) resume(ctx context.Context, token string, last uint64) (Re
 		return Resumed{}, fail(errkind.Unavailable, "", "", "the session has ended meanwhile: %v", why)
 	case !old.covers(last): // what came meanwhile has driven out too much
 		freeAll(pushes)
-		return Resumed{}, errPushesLost
+		return Resumed{}, fail(errkind.Unavailable, "", "", "meanwhile so much was pushed that what the client has not got is not kept any more")
 	}
 	if r.Pushes, err = k.letGo(pushes, last); err != nil {
 		return Resumed{}, err
