@@ -10,6 +10,9 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -240,6 +243,31 @@ func TestLinkRecordsOnTheSessionPortAreRefused(t *testing.T) {
 			}
 		}
 		b.untouched()
+	})
+}
+
+// A client decides how many packets fail, not how many lines of the log tell of it.
+func TestFailingPacketsAreSaidOnceASecond(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		var log logLines
+		n := w.tuned(zlnode.Config{
+			RID: "a", Role: zlnode.RoleServer, Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "player"}},
+		}, newStage(w).app(), log.logged(zerolog.WarnLevel))
+		c := dialStream(t, n.SessionAddrs()[0].String())
+		began := time.Now()
+		const count = 100
+		for seq := range uint64(count) {
+			c.write(request(seq+1, "no handler has this name", `1`))
+			if p := c.answer(seq + 1); p.Kind != session.KindError {
+				t.Fatalf("answered with %v", p.Kind)
+			}
+		}
+		if got, most := len(log.saying("a session's request failed by its handler, or by who asked")), 1+int(time.Since(began)/time.Second); got == 0 || got > most {
+			t.Errorf("%d lines for %d failures, want 1 to %d", got, count, most)
+		}
+		if got := n.Stats().FailedRequests; got != count {
+			t.Errorf("%d failures are counted, want %d", got, count)
+		}
 	})
 }
 

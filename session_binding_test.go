@@ -24,6 +24,10 @@ func (s *stage) defineBindings(v *zlnode.SessionType[visitor]) {
 	zlnode.OnPacketRequest(v, "part", func(c *zlnode.SessionCall, _ *visitor, id string) (string, error) {
 		return "parted", c.Session().NotifyDisconnected(c, id)
 	})
+	zlnode.OnPacketRequest(v, "aside", func(c *zlnode.SessionCall, _ *visitor, _ struct{}) (int, error) {
+		s.aside <- c.Session()
+		return 0, nil
+	})
 	zlnode.OnPacketRequest(v, "bind or get", func(c *zlnode.SessionCall, _ *visitor, a zlnode.CreateActor) (zlnode.ActorRef, error) {
 		return c.BindOrGet(a.Type, a.ID, a.Request)
 	})
@@ -325,6 +329,44 @@ func TestAnActorEndsItsSession(t *testing.T) {
 		}
 		if n := s.gateway.Stats().UpdatesIgnored; n != 0 {
 			t.Errorf("%d requests were refused", n)
+		}
+	})
+}
+
+// A binding that is asked for again is ended by another goroutine before the answer comes.
+func TestABindingThatEndsWhileItIsAskedForAgainStaysOver(t *testing.T) {
+	onEachUsualMove(t, func(t *testing.T, m *moving) {
+		m.client.write(request(2, "aside", "{}"))
+		m.client.answer(2)
+		c := receive(t, m.aside)
+		m.client.write(request(3, "bind", jsonOf(t, m.old.ref)))
+		b, ok := m.old.read().(*wire.Bind)
+		if !ok || !b.Again || b.BindingGen != m.gen {
+			t.Fatalf("%+v came, want the bind again", b)
+		}
+		parted := make(chan error, 1)
+		go func() { parted <- c.NotifyDisconnected(m.ctx, "a") }()
+		u, ok := m.old.read().(*wire.Unbind)
+		if !ok || u.BindingGen != m.gen {
+			t.Fatalf("%+v came, want the end of the binding", u)
+		}
+		m.old.send(&wire.Reply{Correlation: b.Correlation, Payload: []byte("avatar")}, &wire.Reply{Correlation: u.Correlation})
+		if err := receive(t, parted); err != nil {
+			t.Error(err)
+		}
+		if kind, _, err := session.ParseErrorBody(m.client.answer(3).Payload); err != nil || kind != zlnode.NotFound {
+			t.Errorf("the bind ended with %v %v", kind, err)
+		}
+		m.client.write(request(4, "note", "4"))
+		if kind, _, err := session.ParseErrorBody(m.client.answer(4).Payload); err != nil || kind != zlnode.InvalidOperation {
+			t.Errorf("a relay ended with %v %v", kind, err)
+		}
+		if got := c.Bindings(); len(got) != 0 {
+			t.Errorf("the session has %v", got)
+		}
+		m.old.quiet()
+		if b := m.client.bind(m.old, 5); b.Again || b.BindingGen <= m.gen {
+			t.Errorf("bound by %+v", b)
 		}
 	})
 }

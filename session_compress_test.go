@@ -73,7 +73,7 @@ func TestAnErrorToAClientIsNeverCompressed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.Shutdown(t.Context())
+	defer shutdown(t, n)
 	c := dialStream(t, n.SessionAddrs()[0].String())
 	c.write(request(1, "fail", `""`))
 	if p := c.answer(1); p.Kind != session.KindError || p.Compressed || !strings.Contains(string(p.Payload), "no no no") {
@@ -93,6 +93,6 @@ func TestACompressMinBelowZeroIsRefused(t *testing.T) {
 // noise returns n bytes that do not compress.
 func noise(n int) []byte {
 	b := make([]byte, n)
-	rand.NewChaCha8([32]byte{1}).Read(b)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(b) // never fails
 	return b
 }

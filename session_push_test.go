@@ -47,7 +47,7 @@ func (p *pusher) push(b *batch, push func(o zlnode.PushOptions, packet string, v
 // onEachPushWorld runs f where the Actors live on the gateway and where they do not.
 func onEachPushWorld(t *testing.T, listener zlnode.SessionListener, f func(t *testing.T, w *pushWorld)) {
 	t.Parallel()
-	listener.Addr, listener.Type = "127.0.0.1:0", "player"
+	listener.Addr, listener.Type, listener.IdleTimeout = "127.0.0.1:0", "player", -1
 	ports := []zlnode.SessionListener{listener}
 	for _, place := range []string{"local", "remote"} {
 		t.Run(place, func(t *testing.T) {
@@ -113,6 +113,7 @@ func (w *pushWorld) login(t *testing.T, id string) (*stream, *zlnode.SessionCont
 	if err := c.conn.SetReadBuffer(32 << 10); err != nil { // or the kernel takes megabytes for it
 		t.Fatal(err)
 	}
+	c.alive(t)
 	c.write(request(1, "login", `{"ID":"`+id+`"}`))
 	if p := c.answer(1); p.Kind != session.KindResponse {
 		t.Fatalf("login: %s", p.Payload)
@@ -226,9 +227,8 @@ func TestAClientForWhichTooMuchWaitsIsClosedAndTold(t *testing.T) {
 // A client that takes nothing is closed when OutTime is over, however little waits.
 func TestAClientThatTakesNothingIsClosedInTime(t *testing.T) {
 	onEachPushWorld(t, zlnode.SessionListener{OutTime: 250 * time.Millisecond}, func(t *testing.T, w *pushWorld) {
-		c, _ := w.login(t, "a")
+		w.login(t, "a")
 		w.mustPush("a", batch{Size: 64 << 10, Count: 15}) // less than OutBytes, more than the kernel holds
-		c.alive(t)
 		if why := receive(t, w.closed); why.Code != zlnode.ClientSlow {
 			t.Errorf("the session ended with %v", why)
 		}
@@ -277,7 +277,6 @@ func TestANewerPushReplacesTheOneOfItsKeyThatWaits(t *testing.T) {
 func TestTheOldestAreDroppedWhenTooManyWait(t *testing.T) {
 	onEachPushWorld(t, zlnode.SessionListener{OutBytes: 64 << 10}, func(t *testing.T, w *pushWorld) {
 		c, s := w.login(t, "a")
-		c.alive(t)
 		const rounds, each = 20, 500
 		for range rounds { // in all 10 MB
 			w.mustPush("a", batch{Class: zlnode.DropOldest, Size: 1 << 10, Count: each})
@@ -356,8 +355,7 @@ func TestRepliesKeepTheirPlaceAmongPushes(t *testing.T) {
 func TestOneClientThatNeverReadsHurtsNobodyElse(t *testing.T) {
 	onEachPushWorld(t, zlnode.SessionListener{OutBytes: 128 << 10}, func(t *testing.T, w *pushWorld) {
 		const healthy, ticks, size = 50, 200, 1 << 10
-		slow, s := w.login(t, "slow")
-		slow.alive(t)
+		_, s := w.login(t, "slow")
 		var wg sync.WaitGroup
 		var clients []*stream
 		for i := range healthy {

@@ -28,6 +28,13 @@ func watched(addr string) (client.Options, chan error, chan error) {
 	}, connected, ended
 }
 
+func shutdown(t *testing.T, n *zlnode.Node) {
+	t.Helper()
+	if err := n.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func dialWatched(t *testing.T, o client.Options) *client.Client {
 	t.Helper()
 	c, err := client.Dial(t.Context(), o)
@@ -95,12 +102,12 @@ func TestAClientThatDoesNotAuthenticateDoesNotComeBackAndOneOfAStoppedNodeDoes(t
 	if err := c.RequestJSON(t.Context(), "login", login{ID: "ada"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	shutdown(t, n)
 	n = start(addr)
-	defer n.Shutdown(t.Context())
-	<-connected
+	defer shutdown(t, n)
+	if err := <-connected; err != nil {
+		t.Error(err)
+	}
 	// The new Session knows nothing of the old one's log-in.
 	if err := c.RequestJSON(t.Context(), "other", 1, nil); !errors.Is(err, client.Rejected) || !strings.Contains(err.Error(), "other") {
 		t.Errorf("error %v", err)

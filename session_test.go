@@ -22,8 +22,9 @@ type stage struct {
 	gateway, owner *zlnode.Node
 	gate           *gate
 	journal        *journal
-	closed         chan zlnode.Disconnect // what OnDisconnect was told, each time it ran
-	replacing      atomic.Pointer[gate]   // where each OnReplaced stops; nil: it goes on
+	closed         chan zlnode.Disconnect      // what OnDisconnect was told, each time it ran
+	aside          chan *zlnode.SessionContext // of Sessions that were asked for it
+	replacing      atomic.Pointer[gate]        // where each OnReplaced stops; nil: it goes on
 }
 
 // onEachStage runs f where the Actors live on the gateway and where they do not.
@@ -69,7 +70,7 @@ func (s *stage) newGateway(rid string, servers int) *zlnode.Node {
 }
 
 func newStage(w *world) *stage {
-	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan zlnode.Disconnect, 1000)}
+	return &stage{world: w, gate: newGate(), journal: &journal{}, closed: make(chan zlnode.Disconnect, 1000), aside: make(chan *zlnode.SessionContext, 1)}
 }
 
 // holdReplaced has each OnReplaced stop before the gate.

@@ -3,11 +3,15 @@ package zlnode_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
+	"encoding/pem"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,14 +21,27 @@ import (
 	"github.com/zlnode/zlnode/session"
 )
 
-// certificate returns a server's certificate and how its clients know it.
-func certificate(t *testing.T) (server, client *tls.Config) {
+// certificate returns a server's certificate, the files with it, and how clients know it.
+func certificate(t *testing.T) (server *tls.Config, files zlnode.TLSFiles, client *tls.Config) {
 	t.Helper()
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	defer s.Close()
 	client = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	client.ServerName, client.NextProtos = "example.com", nil
-	return &tls.Config{Certificates: s.TLS.Certificates}, client
+	pair := s.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(kind string, der []byte) string {
+		name := filepath.Join(t.TempDir(), "file.pem")
+		if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	files = zlnode.TLSFiles{CertFile: write("CERTIFICATE", pair.Certificate[0]), KeyFile: write("PRIVATE KEY", key)}
+	return &tls.Config{Certificates: s.TLS.Certificates}, files, client
 }
 
 // carried is a client of a session port of any transport, spoken by hand.
@@ -161,14 +178,18 @@ func (c *carried) closed() (reason session.CloseReason, status ws.StatusCode) {
 }
 
 func TestSessionsAreTheSameOnEachTransport(t *testing.T) {
-	server, client := certificate(t)
+	server, files, client := certificate(t)
 	transports := []zlnode.Transport{zlnode.TCP, zlnode.WS, zlnode.TLS, zlnode.WSS}
 	onEachStageWith(t, func(c *zlnode.Config) {
 		typ := c.Sessions[0].Type
 		for _, transport := range transports[1:] {
 			l := zlnode.SessionListener{Addr: "127.0.0.1:0", Type: typ, Transport: transport}
-			if transport.Encrypted() {
+			switch transport {
+			case zlnode.TLS:
 				l.TLS = server
+			case zlnode.WSS:
+				l.TLSFiles = files
+			default:
 			}
 			c.Sessions = append(c.Sessions, l)
 		}

@@ -267,6 +267,7 @@ func (c *wsConn) takeControl(op ws.OpCode, body []byte) error {
 			return err
 		}
 		return &StatusError{Code: uint16(code), Text: text}
+	default: // a pong, which nobody asked for
 	}
 	return nil
 }

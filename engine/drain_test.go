@@ -63,6 +63,31 @@ func TestWhoAskedIsToldOnceThatAConnectionHasDrained(t *testing.T) {
 	receive(t, d.calls, "the call at once")
 }
 
+// By whatever transport, it counts what the socket takes, and tells when the rest is little.
+func TestEachTransportTellsThatItHasDrained(t *testing.T) {
+	for _, transport := range []Transport{TCP, WS, TLS, WSS} {
+		t.Run(transport.String(), func(t *testing.T) {
+			opened := make(chan *Conn, 1)
+			p, d := drainable(&hooks{open: func(c *Conn) { opened <- c }})
+			client := newEdge(t, transport, p).connect()
+			c := receive(t, opened, "the connection")
+			const size, count = 64 << 10, 100 // more than the kernel holds
+			for range count {
+				mustSend(t, c, buf.Get(size))
+			}
+			before := c.Taken()
+			c.NotifyBelow(0)
+			if _, err := io.CopyN(io.Discard, client, size*count); err != nil {
+				t.Fatal(err)
+			}
+			receive(t, d.calls, "the call")
+			if taken := c.Taken(); before >= size*count || taken < size*count {
+				t.Errorf("the socket has taken %d bytes of %d, and %d before anybody read", taken, size*count, before)
+			}
+		})
+	}
+}
+
 // passLoop returns when the connection's loop has had a turn that began after now.
 func passLoop(t *testing.T, c *Conn) {
 	t.Helper()

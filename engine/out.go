@@ -42,9 +42,7 @@ func (c *Conn) flush() error {
 		if err != nil && err != unix.EAGAIN { //nolint:errorlint // a bare errno
 			return err
 		}
-		c.loop.count.bytesOut.Add(uint64(n))
-		c.loop.count.writes.Add(1)
-		c.taken.Add(uint64(n))
+		c.wrote(n)
 		c.out.wrote(n).tell(true)
 		if n < want {
 			return c.block(n > 0)
@@ -52,6 +50,13 @@ func (c *Conn) flush() error {
 	}
 	c.deadline.stall = 0 // not blocked, so not stalled
 	return nil
+}
+
+// wrote counts a write of which the socket has taken n bytes.
+func (c *Conn) wrote(n int) {
+	c.loop.count.bytesOut.Add(uint64(n))
+	c.loop.count.writes.Add(1)
+	c.taken.Add(uint64(n))
 }
 
 // block notes that the socket takes no more, and asks to be told when it does.

@@ -219,8 +219,7 @@ func (c *Conn) flushSecure() error {
 		if err != nil {
 			return err
 		}
-		c.loop.count.bytesOut.Add(uint64(n))
-		c.loop.count.writes.Add(1)
+		c.wrote(n)
 		if l.sent += n; l.sent < l.have {
 			return c.block(n > 0)
 		}

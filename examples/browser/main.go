@@ -146,7 +146,9 @@ func run(ctx context.Context, page, game string, out io.Writer) (err error) {
 		return err
 	case <-ctx.Done():
 		err = server.Close()
-		<-served
+		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+			err = errors.Join(err, end)
+		}
 		return err
 	}
 }

@@ -313,7 +313,7 @@ func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done cha
 		case r.err == nil:
 			b.typ = string(r.payload)
 			r.owner.Free()
-			if r.err = s.publish(b); r.err != nil {
+			if r.err = s.publish(b); r.err != nil && !b.again { // else whoever ended it has said so
 				b.unbind(s.id)
 			}
 		case r.err.Kind == errkind.DeadlineExceeded && !b.again:
@@ -387,7 +387,10 @@ func (s *sessionConn) publish(b *sessionBinding) *Error {
 		return err
 	}
 	old := s.routes.Load()
-	if known := old.byActor[b.ref.ID]; known != nil && known.gen == b.gen && known.link == b.link {
+	if b.again {
+		if known := old.byActor[b.ref.ID]; known == nil || known.gen != b.gen || known.ended {
+			return errBindingOver // it has ended while the Actor was asked
+		}
 		return nil
 	}
 	next := &sessionRoutes{byActor: map[string]*sessionBinding{}, byType: map[string]*sessionBinding{}}

@@ -49,7 +49,7 @@ func (r *clientRequest) complete(res result) {
 // finish is complete without a look at whether the Actor moves.
 func (r *clientRequest) finish(res result) {
 	if frame, err := r.frame(res); err == nil {
-		_ = r.session.queue(frame) // fails if the Session is over, or is closed for it
+		r.session.queue(frame)
 	}
 	r.recycle()
 }

@@ -360,7 +360,9 @@ func (s *sessionConn) frame(p *session.Packet) (*buf.Buf, *Error) {
 }
 
 // queue sends a frame that must be delivered, which it takes.
-func (s *sessionConn) queue(b *buf.Buf) *Error { return s.queueAs(b, "", nil) }
+func (s *sessionConn) queue(b *buf.Buf) {
+	_ = s.queueAs(b, "", nil) // fails if the Session is over, or is closed for it
+}
 
 // refuse ends a packet that is not executed: a request with an Error frame,
 // anything else as a counted drop.

@@ -159,7 +159,7 @@ func (s *sessionConn) authenticated(c *SessionCall, d *door, r Reply, err *Error
 		}
 		conn.Admit()
 		s.open()
-		_ = s.queue(frame) // it fails if the Session is over
+		s.queue(frame)
 	}) != nil {
 		frame.Free()
 	}

@@ -86,6 +86,9 @@ func matrix() (cells []Cell) {
 	add("R15", "packets wait", "a packet waited for the end of a move")
 	add("R15", "pushes of two owners", "a push was kept")
 	add("R15", "no update in time", "a session was closed: nothing was heard of the actor's move in time")
+	for _, does := range []string{"leaves", "binds"} {
+		add("R15", "a client "+does, "O R03-R15 × client "+does)
+	}
 	add("R15", "late update", "a route update found no session", "a route update found another binding")
 	add("R16", "follow", "followed")
 	add("R16", "its end", "a follow ended")

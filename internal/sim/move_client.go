@@ -20,6 +20,7 @@ type client struct {
 	busy  []string // Actors that its Session is being bound to
 	count uint64
 	gone  bool // another one has its place, for good
+	talks map[showing]bool
 }
 
 // beginClients connects those who begin. The first has half of the Actors that have one, so
@@ -35,7 +36,7 @@ func (m *moves) beginClients() {
 			continue
 		}
 		for r := range max(m.rivals, 1) {
-			c := &client{m: m, ids: []string{id}, slot: (n + r + 2) % w.nodes}
+			c := &client{m: m, ids: []string{id}, slot: (n + r + 2) % w.nodes, talks: map[showing]bool{}}
 			m.clients = append(m.clients, c)
 			w.post(time.Duration(r)*3*time.Second, nil, c.connect)
 		}
@@ -85,7 +86,7 @@ func (c *client) connect() {
 			if len(s.bounds) > 1 {
 				w.Cover.Mark("a session with several bindings")
 			}
-			c.talk(s, id)
+			c.begin(s, id)
 		})
 	}
 }
@@ -124,7 +125,11 @@ func (c *client) act() {
 		c.part(s, id)
 	default: // it binds what it has, or has not
 		c.markMove("binds")
-		c.bind(s, id, func(bool) {})
+		c.bind(s, id, func(ok bool) {
+			if ok {
+				c.begin(s, id)
+			}
+		})
 	}
 }
 
@@ -141,7 +146,7 @@ func (c *client) leave() {
 // rival has another client bind the Actor of the first one, at that node.
 func (m *moves) rival(slot int) {
 	if len(m.clients) > 0 {
-		c := &client{m: m, ids: m.clients[0].ids, slot: slot}
+		c := &client{m: m, ids: m.clients[0].ids, slot: slot, talks: map[showing]bool{}}
 		m.clients = append(m.clients, c)
 		c.connect()
 	}
@@ -207,9 +212,11 @@ func (c *client) bind(s *conn, id string, done func(ok bool)) {
 			if s.closed || s.replaced {
 				return false
 			}
-			if now := s.to(id); now == nil || now.gen != b.gen || now.link != b.link {
-				s.put(id, b)
+			if again {
+				now := s.to(id)
+				return now != nil && now.gen == b.gen && !now.ended
 			}
+			s.put(id, b)
 			return true
 		}
 		if h.owns(&row) {
@@ -245,7 +252,7 @@ func (c *client) bind(s *conn, id string, done func(ok bool)) {
 				done(true)
 				return
 			}
-			if r.fail == nil || r.late && !again {
+			if !again && (r.fail == nil || r.late) {
 				b.unbind(h, s.n)
 			}
 			done(false)
@@ -276,11 +283,19 @@ func (h *host) bindHere(l *link, corr uint64, at ref, key bindingKey, again bool
 	})
 }
 
+// begin has the client talk by a binding, once.
+func (c *client) begin(s *conn, id string) {
+	if b := s.to(id); b != nil && !c.talks[showing{s.n, b.gen}] {
+		c.talks[showing{s.n, b.gen}] = true
+		c.talk(s, id, b.gen)
+	}
+}
+
 // talk sends packets to the Actor as long as the binding stands.
-func (c *client) talk(s *conn, id string) {
+func (c *client) talk(s *conn, id string, gen uint64) {
 	w := c.m.w
 	b := s.to(id)
-	if w.healed && c.seq > 0 || s.closed || s.h.dead || b == nil || b.ended || b.lost(s.h) && !(b.way != nil && b.way.moving) {
+	if w.healed && c.seq > 0 || s.closed || s.h.dead || b == nil || b.gen != gen || b.ended || b.lost(s.h) && !(b.way != nil && b.way.moving) {
 		return
 	}
 	c.m.book.ops++
@@ -293,7 +308,7 @@ func (c *client) talk(s *conn, id string) {
 		o.seq = c.seq
 		s.send(o)
 	})
-	w.post([...]time.Duration{700, 150, 40, 2_500}[w.choose(4)]*time.Millisecond, nil, func() { c.talk(s, id) })
+	w.post([...]time.Duration{700, 150, 40, 2_500}[w.choose(4)]*time.Millisecond, nil, func() { c.talk(s, id, gen) })
 }
 
 // What an Actor's owner tells the Session's owner.

@@ -64,7 +64,7 @@ func (m *moves) expectRest(when string) {
 // expectBound checks that the Session that an Actor is bound to knows of it (I9).
 func (m *moves) expectBound(when string, a *actor) {
 	h, key := a.h, a.binding.key
-	if !a.binding.stands(h) || a.tenure != owned || a.gone {
+	if !a.binding.stands(h) || a.tenure != owned || a.gone || a.stuck != "" { // one that is stuck has not looked yet
 		return
 	}
 	owner := h
@@ -162,7 +162,7 @@ func (m *moves) expectRoute(when string, s *conn, b *bound) {
 	case s.replaced:
 		m.w.fail("I12", "%s session %d was replaced, and is open", when, s.n)
 	case b.link == nil && a != nil && !a.gone && a.stuck == "" && a.binding.key != (bindingKey{nil, s.n, b.gen}):
-		m.w.fail("I9", "%s client %d is bound to %s, which has another session", when, s.n, b.ref.id)
+		m.w.fail("I9", "%s client %d is bound to %s by %d, which is session %d's by %d", when, s.n, b.ref.id, b.gen, a.binding.key.session, a.binding.key.gen)
 	case b.way != nil && b.way.moving:
 		m.w.fail("I12", "%s client %d waits for a move", when, s.n)
 	}

@@ -8,6 +8,7 @@ var moved = []string{
 	"target ended dropped", "joined at its node", "executed", "executed after a move", "executed that was carried", "replied", "shown",
 	"a carried reply came", "came straight to a temporary queue", "relayed what was held", "followed", "a follow ended",
 	"a packet waited for the end of a move", "an actor came back", "destroyed", "answered after the faults", "chunk",
+	"a session was replaced", "a session with several bindings", "a client left", "a client parted with an actor", "a binding ended with its actor",
 }
 
 // moveWanted is what the runs of each kind must have reached.

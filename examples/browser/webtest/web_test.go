@@ -229,9 +229,12 @@ func TestThePagePlaysOverAWebSocket(t *testing.T) {
 		t.Errorf("the connection was lost:\n%s", text)
 	}
 
-	// The server closes the Session and says why; the page comes back to its player.
+	// The application closes the Session and says why: the page stays away until it is
+	// loaded anew, and finds its player.
 	b.click("#leave")
-	b.sees("#reason", "serverDrain: you asked for it")
+	b.sees("#reason", "serverDrain: kicked: you asked for it")
+	b.sees("#state", "ended")
+	b.open(s)
 	b.sees("#state", "playing")
 	b.sees("#answer", `login: {"x":10,"y":5}`)
 
