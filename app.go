@@ -265,6 +265,7 @@ const (
 	SessionKicked   = node.SessionKicked   // SessionContext.Close
 	SessionReplaced = node.SessionReplaced // another Session took its place
 	NodeStopping    = node.NodeStopping    // Node.Shutdown
+	SessionResumed  = node.SessionResumed  // its client has come back and goes on with another Session; see SessionContext.Resume
 )
 
 // OnDisconnect registers what runs in the Session's last turn, once, whatever ended it, if the

@@ -259,6 +259,21 @@ type SessionListener struct {
 	// OutBytes, default 4 MiB; OutTime at least 250 ms, default 5 s.
 	OutBytes, OutBurstBytes int
 	OutTime                 time.Duration
+
+	// ReconnectGrace is for how long a Session that has a ResumeToken is reserved when its
+	// connection is lost: its Actors stay bound and are not told, what is pushed to it is
+	// kept, and a new Session can Resume it. Then it ends as any other. Up to 1 h; default 0:
+	// never.
+	ReconnectGrace time.Duration
+	// ReconnectBytes bounds the newest pushes of such a Session that are kept, also while it
+	// is connected, as nobody says what a client has read: let it hold what may be pushed in
+	// the seconds until a lost connection is noticed, and in ReconnectGrace. Each push counts
+	// 32 bytes more than its frame; the newest is always kept. When one must go that must be
+	// delivered and has not been sent, the reserved Session ends. A node keeps 256 MiB for all
+	// clients, beyond which each push drives out the oldest of its Session, and 65,536
+	// reserved Sessions, beyond which a lost connection is the end of its Session. From 1 KiB
+	// to 1 GiB, default 256 KiB.
+	ReconnectBytes int
 }
 
 // Transport is what carries the frames of a SessionListener's clients.

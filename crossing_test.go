@@ -65,7 +65,7 @@ func newCrossing(w *world, o crossingOptions) *crossing {
 	x.a = start(zlnode.Config{RID: "a", Role: zlnode.RoleServer})
 	x.b = start(zlnode.Config{RID: "b", Role: zlnode.RoleServer})
 	x.c = start(zlnode.Config{RID: "c", Role: zlnode.RoleClient, Sessions: []zlnode.SessionListener{
-		{Addr: "127.0.0.1:0", Type: "player"}, {Addr: "127.0.0.1:0", Type: "noticed"},
+		{Addr: "127.0.0.1:0", Type: "player", ReconnectGrace: time.Minute}, {Addr: "127.0.0.1:0", Type: "noticed"},
 	}})
 	x.linked(x.c, 2)
 	if x.a != nil && x.b != nil {

@@ -185,6 +185,7 @@ func (w *walkWorld) app(policy zlnode.RelocationPolicy) *zlnode.App {
 	zlnode.OnPacketRequest(v, "bind", func(c *zlnode.SessionCall, _ *visitor, ref zlnode.ActorRef) (string, error) {
 		return "bound", c.Bind(ref)
 	})
+	defineResuming(v)
 	w.defineNoticed(app)
 	for name, mode := range map[string]zlnode.Mode{"wide": zlnode.SpotWide, "single": zlnode.PerActor} {
 		s := zlnode.DefineUserSpot(app, name, func(*zlnode.SpotContext) (*place, error) { return &place{w}, nil }, mode, zlnode.RecreateOnRelocation)

@@ -80,6 +80,9 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 // SessionsCutOff (closed because nothing was heard of a moving Actor, or too
 // much), SessionsTaken (another Session was bound to an Actor of theirs), UpdatesIgnored
 // (about a bound Actor, too late or for nothing), LinksRefused and Panics.
+// SessionsReserved of the Sessions are those whose client is away and may come back, and
+// KeptBytes what is kept of pushes for that; SessionsResumed have gone on where another one
+// was, and ReservesRefused ended because the node had no room to reserve them.
 // ClientsBehind is how many Sessions have messages waiting that their client has not taken yet,
 // and OutboxBytes how much that is, but for the first 64 KiB of each.
 // Moves is about Actors that have changed their node: how many, and how long each side of

@@ -101,6 +101,7 @@ func (w *pushWorld) app() *zlnode.App {
 		return 0, err
 	})
 	zlnode.Relay(v, "push", "pusher")
+	defineResuming(v)
 	zlnode.OnDisconnect(v, func(_ *zlnode.SessionCall, _ *pusher, why zlnode.Disconnect) { w.closed <- why })
 	return app
 }

@@ -196,6 +196,7 @@ func (s *stage) app() *zlnode.App {
 	})
 	zlnode.OnPacketRequest(v, "fail in session", func(_ *zlnode.SessionCall, _ *visitor, how string) (int, error) { return 0, failure(how) })
 	s.defineBindings(v)
+	defineResuming(v)
 	zlnode.OnReplaced(v, func(c *zlnode.SessionCall, _ *visitor, actor zlnode.ActorRef) {
 		s.journal.add("replaced %s", actor.ID)
 		_ = c.Session().Push("replaced", actor.ID) // its client may be gone

@@ -23,6 +23,8 @@ type Client struct {
 	// with the reason. Written by Dial and the reader.
 	link atomic.Pointer[link]
 	// closed and calling decide between Close and the callbacks; see enter.
+	lastPush atomic.Uint64
+
 	closed  atomic.Bool
 	calling atomic.Bool
 	next    int             // of opts.addrs, to be tried next; Dial's, then the reader's
@@ -187,6 +189,12 @@ func (c *Client) Close() error {
 // Close or by the loss of its connection without Options.Reconnect. No goroutine
 // of the client is left then and no callback runs.
 func (c *Client) Done() <-chan struct{} { return c.done }
+
+// LastPush returns the number of the last push that OnPush has had, of those that carry one;
+// 0: none. It is about the connection on which the last push or reply came: so after a
+// reconnect, until the server has sent anything, it is what a packet that authenticates may
+// say to resume the session of the connection before. Safe for concurrent use.
+func (c *Client) LastPush() uint64 { return c.lastPush.Load() }
 
 // Stats returns the counts so far.
 func (c *Client) Stats() Stats {

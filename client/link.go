@@ -39,6 +39,7 @@ type link struct {
 	// Reader only.
 	in      inbox
 	live    session.Liveness
+	spoken  bool    // the server has sent a push or a reply
 	message Message // the one given to callbacks
 	names   map[string]string
 }
@@ -296,15 +297,29 @@ func (l *link) push(p *session.Packet) error {
 	if err := l.open(p); err != nil {
 		return err
 	}
+	l.hear()
 	if l.client.enter() {
 		l.client.opts.OnPush(&l.message)
+		if n := p.Meta.PushNumber(); n > 0 {
+			l.client.lastPush.Store(n)
+		}
 		l.client.leave()
 	}
 	return nil
 }
 
+// hear notes that the server has sent something on this connection: the last push of the one
+// before is of no use any more.
+func (l *link) hear() {
+	if !l.spoken {
+		l.spoken = true
+		l.client.lastPush.Store(0)
+	}
+}
+
 // reply ends the request that p answers.
 func (l *link) reply(p *session.Packet) error {
+	l.hear()
 	r := l.requests.take(p.Seq)
 	if r == nil {
 		l.client.counts.lateReplies.Add(1)

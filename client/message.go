@@ -50,6 +50,10 @@ type Message struct {
 	Payload     []byte // decompressed
 }
 
+// PushNumber returns the number that a push carries whose session can be resumed: 1 for the
+// first, one more for each. 0: none. See Client.LastPush.
+func (m *Message) PushNumber() uint64 { return m.Metadata.PushNumber() }
+
 // Clone returns a copy that shares no memory with m.
 func (m *Message) Clone() *Message {
 	c := *m

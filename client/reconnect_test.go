@@ -155,3 +155,59 @@ func TestALongConnectionStartsTheSpacingAnew(t *testing.T) {
 		closeAndWait(c)
 	})
 }
+
+func TestTheLastPushIsTheOneBeforeUntilTheServerHasSpoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		numbers := make(chan uint64, 10)
+		connected := make(chan uint64, 10)
+		var c *client.Client
+		lines := newPipe()
+		c, old := lines.dial(t, client.Options{
+			Reconnect: true,
+			OnPush:    func(m *client.Message) { numbers <- m.PushNumber() },
+			OnState: func(s client.State, _ error) {
+				if s == client.StateConnected {
+					connected <- c.LastPush()
+				}
+			},
+		})
+		push := func(number string) []byte {
+			p := session.Packet{Kind: session.KindSend, Name: []byte("n")}
+			if number != "" {
+				p.Meta, _ = session.NewMetadata(map[string]string{session.PushNumberKey: number, "a": "b"})
+			}
+			return encode(&p)
+		}
+		takes := func(p *peer, number string, want, last uint64) {
+			t.Helper()
+			p.mustWrite(t, push(number))
+			got := <-numbers
+			synctest.Wait()
+			if got != want || c.LastPush() != last {
+				t.Errorf("number %q is %d, and the last is %d", number, got, c.LastPush())
+			}
+		}
+		takes(old, "", 0, 0)
+		takes(old, "41", 41, 41)
+		takes(old, "", 0, 41)
+		takes(old, "no number", 0, 41)
+		old.conn.Close()
+		fresh := <-lines.dialled
+		if last := <-connected; last != 41 {
+			t.Errorf("after the reconnect the last is %d", last)
+		}
+		result := request(c, t.Context(), client.Call{Name: "login"})
+		q := fresh.mustRead(t)
+		fresh.mustWrite(t, replyTo(&q, nil))
+		if o := <-result; o.err != nil || c.LastPush() != 0 {
+			t.Errorf("%v; the server has spoken, and the last is %d", o.err, c.LastPush())
+		}
+		takes(fresh, "1", 1, 1)
+		fresh.conn.Close()
+		fresh = <-lines.dialled
+		<-connected
+		takes(fresh, "", 0, 0)
+		fresh.conn.Close()
+		closeAndWait(c)
+	})
+}

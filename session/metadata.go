@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -17,6 +18,26 @@ type Metadata []byte
 
 // metadataEntriesMax is what the one-byte count can say.
 const metadataEntriesMax = 255
+
+// PushNumberKey is the key under which the pushes of a Session that can be resumed carry
+// their number, in decimal: 1 for the first, one more for each. It is not the application's.
+const PushNumberKey = "zl-push"
+
+// PushNumberSize is what a number may add to a block that is not absent, in bytes.
+const PushNumberSize = 3 + len(PushNumberKey) + len("18446744073709551615")
+
+// PushNumber returns the number that m carries; 0: none.
+func (m Metadata) PushNumber() uint64 {
+	v, found := m.Lookup(PushNumberKey)
+	if !found {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(v), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
 
 // Pair is one entry to encode.
 type Pair struct{ Key, Value string }

@@ -169,6 +169,10 @@ func (b *sessionBinding) leaves(l *linkConn) bool {
 // Session, of the first Actor that it has lost.
 func (n *Node) bindingReplaced(m tie) {
 	n.inForce(&m, func(s *sessionConn, b *sessionBinding) {
+		if k := s.keep.Load(); k != nil && k.replaced() {
+			s.loses(b)
+			return
+		}
 		if s.replacement.Load() != nil {
 			return
 		}
@@ -198,14 +202,19 @@ func (s *sessionConn) replaced(c *SessionCall, r *replacement) {
 // bindingEnded ends the binding of an Actor that is gone.
 func (n *Node) bindingEnded(m tie) {
 	n.lastWord(&m, func(s *sessionConn, b *sessionBinding) {
-		if b.way != nil {
-			b.way.abandon(errGone)
-		}
-		next := *b
-		next.ended, next.way = true, nil
-		s.replace(&next)
+		s.loses(b)
 		s.notify(&Notice{Kind: NoticeEnded, Actor: b.ref, Type: b.typ, Text: "the actor is gone"})
 	})
+}
+
+// loses notes that the binding has ended at the Actor's owner. mu is held.
+func (s *sessionConn) loses(b *sessionBinding) {
+	if b.way != nil {
+		b.way.abandon(errGone)
+	}
+	next := *b
+	next.ended, next.way = true, nil
+	s.replace(&next)
 }
 
 // closeFor closes the Session of a binding whose Actor wants it.
@@ -220,8 +229,10 @@ func (s *sessionConn) kick(code engine.CloseCode, word, text string) {
 	if text != "" {
 		word += ": " + text
 	}
+	why := engine.CloseReason{Code: code, Text: text}
+	s.meant(why)
 	s.flushOut()
-	closeConn(s.conn, session.ServerDrain, word, engine.CloseReason{Code: code, Text: text})
+	closeConn(s.conn, session.ServerDrain, word, why)
 }
 
 // lostLink tells the Sessions whose Actors were reached by the link, which is lost, that

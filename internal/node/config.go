@@ -154,6 +154,9 @@ type SessionListener struct {
 
 	OutBytes, OutBurstBytes int           // what must be delivered and may wait for OutTime, and at all; 0: 1 and 4 MiB, or OutBytes if that is more
 	OutTime                 time.Duration // 0: 5 s
+
+	ReconnectGrace time.Duration // 0: none
+	ReconnectBytes int           // of pushes that are kept for one client; 0: 256 KiB
 }
 
 // clientOutMax is the room in a connection's queue. With all that can wait in the outbox put
@@ -278,6 +281,7 @@ func (c Config) withDefaults() Config {
 		l.OutBytes = cmp.Or(l.OutBytes, outBytes)
 		l.OutBurstBytes = cmp.Or(l.OutBurstBytes, max(outBurstBytes, l.OutBytes))
 		set(&l.OutTime, outTime)
+		l.ReconnectBytes = cmp.Or(l.ReconnectBytes, reconnectBytes)
 	}
 	return c
 }
@@ -386,6 +390,10 @@ func (c *Config) check(app *App) error {
 			return bad(invalid, "listener %s: OutBurstBytes %d is not in OutBytes, %d, to %d, nor 0 for the default", l.Addr, l.OutBurstBytes, l.OutBytes, outBytesMax)
 		case l.OutTime < outTimeMin:
 			return bad(invalid, "listener %s: OutTime %v is less than %v", l.Addr, l.OutTime, outTimeMin)
+		case l.ReconnectGrace < 0 || l.ReconnectGrace > reconnectGraceMax:
+			return bad(invalid, "listener %s: ReconnectGrace %v is not in 0 (none) to %v", l.Addr, l.ReconnectGrace, reconnectGraceMax)
+		case l.ReconnectBytes < outBytesMin || l.ReconnectBytes > outBytesMax:
+			return bad(invalid, "listener %s: ReconnectBytes %d is not in %d to %d, nor 0 for the default", l.Addr, l.ReconnectBytes, outBytesMin, outBytesMax)
 		}
 	}
 	return nil

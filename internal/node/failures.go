@@ -31,6 +31,10 @@ var (
 	errSessionClosed  = &Error{Kind: errkind.Unavailable, Text: "the session is closed"}
 	errSessionTaken   = &Error{Kind: errkind.InvalidOperation, Text: "another session has taken this one's place, which is about to be closed"}
 	errSessionSlow    = &Error{Kind: errkind.Unavailable, Text: "the client takes its messages too slowly; its session is closed"}
+	errNoGrace        = &Error{Kind: errkind.InvalidOperation, Text: "the session's listener has no ReconnectGrace"}
+	errResumes        = &Error{Kind: errkind.InvalidOperation, Text: "the session is over, or is just resuming another one"}
+	errNoReserve      = &Error{Kind: errkind.NotFound, Text: "there is no session of that token at this node, or it is over or was resumed already"}
+	errPushesLost     = &Error{Kind: errkind.DataLost, Text: "pushes that the client has not got are not kept any more"}
 	errSessionBusy    = &Error{Kind: errkind.CapacityExceeded, Text: "the session has too many packets waiting"}
 	errNotAuthentic   = &Error{Kind: errkind.Rejected, Text: "the client has not authenticated"}
 	errAuthLate       = &Error{Kind: errkind.DeadlineExceeded, Text: "the authentication took too long"}

@@ -126,6 +126,16 @@ const (
 	// pressureEvery is the least time between two words to Actors about what waits for
 	// their client.
 	pressureEvery = 100 * time.Millisecond
+	// reconnectBytes bounds the pushes that are kept for one client that may come back, if
+	// nothing is configured, and reconnectGraceMax how long it may be away.
+	reconnectBytes    = 256 << 10
+	reconnectGraceMax = time.Hour
+	// reservedMax bounds the Sessions of a node whose client is away, keptBytesMax the pushes
+	// that it keeps for all clients. At the first, or over the second, a connection that is
+	// lost is the end of its Session; a push over the second drives out the oldest of its
+	// Session.
+	reservedMax  = 65_536
+	keptBytesMax = 256 << 20
 	// cutoverWait is how long a move's target waits for the source's last word.
 	cutoverWait = time.Second
 	// bindingsMax bounds the Actors that one Session may be bound to.

@@ -89,6 +89,7 @@ type Node struct {
 	bindings   atomic.Uint64 // generations of this lifecycle
 	moving     movingWays
 	behind     behindSessions
+	keeps      keeps
 	waiting    atomic.Int64  // bytes in outboxes, but for the first of each
 	operations atomic.Uint64 // numbers of this lifecycle
 
@@ -246,7 +247,8 @@ func (n *Node) openSessions() error {
 		port := &sessionPort{
 			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax, compressMin: l.CompressMin,
 			authTime: l.AuthTimeout, times: session.LivenessTimes{Idle: l.IdleTimeout},
-			out: session.OutboxLimits{Soft: l.OutBytes, Hard: l.OutBurstBytes, Time: l.OutTime},
+			out:   session.OutboxLimits{Soft: l.OutBytes, Hard: l.OutBurstBytes, Time: l.OutTime},
+			grace: l.ReconnectGrace, keepBytes: l.ReconnectBytes,
 		}
 		hello := time.Duration(-1) // who need not authenticate is admitted at once
 		if port.typ.Auth != nil {
@@ -301,6 +303,7 @@ func (n *Node) sweep() {
 			n.local.sweep(now)
 			n.moving.sweep(now)
 			n.behind.sweep(now)
+			n.keeps.sweep(now)
 			if n.mayAct(now) {
 				n.late.run()
 			}

@@ -32,6 +32,8 @@ type sessionConn struct {
 	closing bool
 
 	slow   atomic.Bool // closed because the client does not take its messages
+	final  atomic.Bool // closed by somebody's will: it is not kept for a client that comes back
+	keep   atomic.Pointer[keep]
 	out    atomic.Pointer[sessionOut]
 	routes atomic.Pointer[sessionRoutes]
 	moving atomic.Int32 // bound Actors that move, or whose move is not over for this Session
@@ -60,6 +62,8 @@ type sessionPort struct {
 	times       session.LivenessTimes
 	moves       session.RouteLimits
 	out         session.OutboxLimits
+	grace       time.Duration // for which a Session is kept whose client has lost its connection; 0: none is
+	keepBytes   int
 }
 
 // packet is one entry of a Session's mailbox. All slices are views that owner
@@ -144,14 +148,30 @@ func (p *sessionPort) OnTimer(c *engine.Conn, now clock.Mono) {
 	s.step(session.Event{Kind: session.EventTimer})
 }
 
-// OnClose implements engine.Handler: every binding ends, then the Session.
+// OnClose implements engine.Handler: the Session ends, unless its client may come back.
 func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	s := c.Data().(*sessionConn)
+	why := disconnectOf(reason)
+	if k := s.keep.Load(); k != nil && k.reserves(reason, &why) {
+		s.endOut()
+	} else {
+		s.over(why)
+	}
+	if s.door != nil {
+		s.door.owner.Free()
+	}
+	p.node.log.Debug().Uint64("session", s.id).Str("address", c.RemoteAddr()).Str("reason", clip(reason.String())).Msg("session closed")
+}
+
+// over ends every binding, then the Session, whose connection is closed. Once, on the loop or
+// after it has told of that.
+func (s *sessionConn) over(why Disconnect) {
+	n := s.node
 	if s.box != nil {
-		p.node.ending.Add(1) // before the Session is gone from the table
+		n.ending.Add(1) // before the Session is gone from the table
 	}
 	key := sessionKey(s.id)
-	p.node.sessions.Delete(string(key[:]))
+	n.sessions.Delete(string(key[:]))
 	s.endOut()
 	s.mu.Lock()
 	s.closed = true
@@ -162,6 +182,9 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	}
 	routes := s.routes.Swap(noRoutes)
 	s.mu.Unlock()
+	if k := s.keep.Load(); k != nil {
+		k.end()
+	}
 	if r := s.replacement.Load(); r != nil {
 		r.closing.Stop()
 	}
@@ -170,15 +193,10 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 			b.unbind(s.id)
 		}
 	}
-	why := disconnectOf(reason)
-	why.count(&p.node.counters) // before the application is told
+	why.count(&n.counters) // before the application is told
 	if s.box != nil {
 		s.box.PushControl(packet{run: func(call *SessionCall) { s.ended(call, why) }})
 	}
-	if s.door != nil {
-		s.door.owner.Free()
-	}
-	p.node.log.Debug().Uint64("session", s.id).Str("address", c.RemoteAddr()).Str("reason", clip(reason.String())).Msg("session closed")
 }
 
 // step gives an event to the liveness core and does what it says. Loop only.
@@ -308,6 +326,9 @@ func checkClientPayload(who string, payload []byte) *Error {
 func (s *sessionConn) write(p *session.Packet) *Error { return s.writeAs(p, "", nil) }
 
 func (s *sessionConn) writeAs(p *session.Packet, actor string, how *PushOptions) *Error {
+	if k := s.keep.Load(); k != nil && p.Kind == session.KindSend {
+		return k.push(p, actor, how)
+	}
 	b, err := s.frame(p)
 	if err != nil {
 		return err
@@ -321,7 +342,7 @@ func (s *sessionConn) frame(p *session.Packet) (*buf.Buf, *Error) {
 	if len(p.Payload) > clientPayloadMax {
 		return nil, fail(errkind.CapacityExceeded, "", "", "a payload of %d bytes is over the limit of %d for clients", len(p.Payload), clientPayloadMax)
 	}
-	if least := s.port.compressMin; least > 0 && len(p.Payload) >= least && p.Kind != session.KindError {
+	if least := s.port.compressMin; least > 0 && len(p.Payload) >= least && p.Kind != session.KindError && !p.Compressed {
 		room := buf.Get(len(p.Payload))
 		defer room.Free()
 		if small, pays := session.CompressPayload(room.Bytes(), p.Payload); pays {

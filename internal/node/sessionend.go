@@ -25,12 +25,14 @@ const (
 	SessionKicked                         // the application closed it
 	SessionReplaced                       // another Session took its place
 	NodeStopping                          // this node shuts down
+	SessionResumed                        // its client has come back, and goes on with another Session
 )
 
 var disconnectNames = [...]string{
 	ConnectionLost: "ConnectionLost", ClientClosed: "ClientClosed", ClientIdle: "ClientIdle", ClientSilent: "ClientSilent",
 	ClientSlow: "ClientSlow", ClientFault: "ClientFault", OverLimit: "OverLimit", SessionRefused: "SessionRefused",
 	SessionKicked: "SessionKicked", SessionReplaced: "SessionReplaced", NodeStopping: "NodeStopping",
+	SessionResumed: "SessionResumed",
 }
 
 // String returns the code's name, fit for logs and metric labels.
@@ -122,8 +124,12 @@ func closeSession(s *sessionConn, reason session.CloseReason, diag string) {
 // closeSessionAs is closeSession with a code of its own for the application, which can tell
 // more ends apart than a client.
 func closeSessionAs(s *sessionConn, reason session.CloseReason, code engine.CloseCode, diag string) {
+	why := engine.CloseReason{Code: code, Text: diag}
+	if code != engine.PeerSilent { // who is silent may have lost its connection
+		s.meant(why)
+	}
 	s.flushOut()
-	closeConn(s.conn, reason, diag, engine.CloseReason{Code: code, Text: diag})
+	closeConn(s.conn, reason, diag, why)
 }
 
 // closeConn sends the closing frame and closes, why is what the application is told. From any

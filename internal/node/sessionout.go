@@ -75,6 +75,9 @@ type sessionOut struct {
 // nothing that waits.
 var outEnded = &sessionOut{ended: true}
 
+// outStuck is the one reason to close a slow client that may be the connection's alone.
+var outStuck = session.OutboxStuck.String()
+
 const slowText = "the client takes its messages too slowly"
 
 // queueAs sends a frame to the client, which it takes. how is nil if it must be delivered;
@@ -209,6 +212,9 @@ func (o *sessionOut) crowded() bool {
 func (o *sessionOut) tooSlow(why string) {
 	s := o.session
 	o.end()
+	if why != outStuck {
+		s.final.Store(true)
+	}
 	if s.slow.Swap(true) {
 		return
 	}

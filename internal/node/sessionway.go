@@ -135,7 +135,7 @@ func (w *sessionWay) step(now clock.Mono, ev session.RouteEvent, next *sessionBi
 			}
 		case session.RouteShowKept:
 			for _, k := range w.kept {
-				_ = s.queueAs(k.Buf, w.id, &k.how) // a Session that is over, or is closed for it, needs it no more
+				_ = s.queueFrame(k.Buf, w.id, &k.how) // a Session that is over, or is closed for it, needs it no more
 			}
 			w.kept = nil
 		case session.RouteClose:
@@ -396,7 +396,7 @@ func (s *sessionConn) pushMoving(id string, key bindingKey, how *PushOptions, p 
 func (w *sessionWay) show(ev session.RouteEvent, frame *buf.Buf, how *PushOptions) *Error {
 	switch w.step(clock.Now(), ev, nil).Kind {
 	case session.RouteShow:
-		return w.session.queueAs(frame, w.id, how)
+		return w.session.queueFrame(frame, w.id, how)
 	case session.RouteKeep:
 		k := keptFrame{Buf: frame}
 		if how != nil {

@@ -57,6 +57,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 		closeSession(s, session.ServerDrain, "")
 		return true
 	})
+	n.keeps.sweep(clock.Now()) // which ends those that were reserved
 	half, cancel := halfOf(ctx)
 	n.lastTurns(half) // after which each Actor has the end of its binding in its queue
 	cancel()

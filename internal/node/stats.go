@@ -18,6 +18,8 @@ type counters struct {
 	sessionsCutOff  atomic.Uint64
 	updatesIgnored  atomic.Uint64
 	sessionsTaken   atomic.Uint64
+	sessionsResumed atomic.Uint64
+	reservesRefused atomic.Uint64
 	linksRefused    atomic.Uint64
 	panics          atomic.Uint64
 
@@ -29,24 +31,28 @@ type counters struct {
 type Stats struct {
 	Actors, Spots, Sessions, Peers, Routes int
 
-	Dropped         uint64 // one-way messages that were not executed: no actor, no room in its queue, no lease
-	FailedSends     uint64 // one-way messages whose handler failed
-	FailedRequests  uint64 // requests by whose end something is wrong with their handler or with who asked: InternalFailure, a payload or a reply that is not what it must be, no such handler; logged
-	FailedCallbacks uint64 // timers and callbacks of Spots that failed; logged
-	PushesRefused   uint64 // pushes of actors whose binding was over
-	LateReplies     uint64 // replies that came after their request had ended
-	SlowSessions    uint64 // sessions closed because the client did not read
-	SessionFaults   uint64 // sessions closed because their client broke the protocol or a limit
-	SessionsRefused uint64 // sessions closed because OnConnect or Authenticate failed, or nothing was authenticated in time
-	PushesDropped   uint64 // pushes of DropOldest and NewestPerKey that went because too much waited for their client
-	PushesReplaced  uint64 // pushes of NewestPerKey that a newer one replaced before they went out
-	ClientsBehind   int    // sessions for whose client messages wait now, or did a moment ago
-	OutboxBytes     int64  // what waits for them, but for the first 64 KiB of each
-	SessionsCutOff  uint64 // sessions closed because an actor of theirs moved and nothing was heard of it in time, or too much at once; logged
-	SessionsTaken   uint64 // sessions that are or were closed because an actor of theirs was bound to another one
-	UpdatesIgnored  uint64 // updates about bound actors which came too late or for nothing; logged
-	LinksRefused    uint64 // connections on the link port that did not become links
-	Panics          uint64 // in application code and outside it
+	Dropped          uint64 // one-way messages that were not executed: no actor, no room in its queue, no lease
+	FailedSends      uint64 // one-way messages whose handler failed
+	FailedRequests   uint64 // requests by whose end something is wrong with their handler or with who asked: InternalFailure, a payload or a reply that is not what it must be, no such handler; logged
+	FailedCallbacks  uint64 // timers and callbacks of Spots that failed; logged
+	PushesRefused    uint64 // pushes of actors whose binding was over
+	LateReplies      uint64 // replies that came after their request had ended
+	SlowSessions     uint64 // sessions closed because the client did not read
+	SessionFaults    uint64 // sessions closed because their client broke the protocol or a limit
+	SessionsRefused  uint64 // sessions closed because OnConnect or Authenticate failed, or nothing was authenticated in time
+	PushesDropped    uint64 // pushes of DropOldest and NewestPerKey that went because too much waited for their client
+	PushesReplaced   uint64 // pushes of NewestPerKey that a newer one replaced before they went out
+	ClientsBehind    int    // sessions for whose client messages wait now, or did a moment ago
+	OutboxBytes      int64  // what waits for them, but for the first 64 KiB of each
+	SessionsCutOff   uint64 // sessions closed because an actor of theirs moved and nothing was heard of it in time, or too much at once; logged
+	SessionsTaken    uint64 // sessions that are or were closed because an actor of theirs was bound to another one
+	SessionsReserved int    // sessions whose client is away and may come back
+	SessionsResumed  uint64 // sessions that have gone on where another one was
+	ReservesRefused  uint64 // sessions that were not reserved because the node had too many of them, or kept too much
+	KeptBytes        int64  // of pushes that are kept for clients that may come back
+	UpdatesIgnored   uint64 // updates about bound actors which came too late or for nothing; logged
+	LinksRefused     uint64 // connections on the link port that did not become links
+	Panics           uint64 // in application code and outside it
 
 	Moves MoveStats
 }
@@ -68,6 +74,7 @@ type MoveStats struct {
 // Stats returns the present state.
 func (n *Node) Stats() Stats {
 	spots := int(n.spots.Load())
+	reserved, kept := n.keeps.look()
 	return Stats{
 		Actors: max(n.actors.Len()-spots-n.passing(), 0), Spots: spots, Sessions: n.sessions.Len(), Peers: len(n.links.all()), Routes: n.routes.known.Len(),
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
@@ -77,6 +84,7 @@ func (n *Node) Stats() Stats {
 		SessionsCutOff: n.counters.sessionsCutOff.Load(), UpdatesIgnored: n.counters.updatesIgnored.Load(), SessionsTaken: n.counters.sessionsTaken.Load(),
 		PushesDropped: n.counters.pushesDropped.Load(), PushesReplaced: n.counters.pushesReplaced.Load(),
 		ClientsBehind: n.behind.len(), OutboxBytes: n.waiting.Load(),
+		SessionsReserved: reserved, KeptBytes: kept, SessionsResumed: n.counters.sessionsResumed.Load(), ReservesRefused: n.counters.reservesRefused.Load(),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 		Moves: MoveStats{
 			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),
