@@ -102,9 +102,7 @@ func (c *SessionCall) Forward(actorID string) error { return c.inner.Forward(act
 // is closed 100 ms after h has ended, or 30 s after the notice came, when c ends too. Without
 // h it is closed 100 ms after the notice.
 func OnReplaced[S any](t *SessionType[S], h func(c *SessionCall, s *S, actor ActorRef)) {
-	if t.t.OnReplaced != nil {
-		t.app.Fail("OnReplaced of session type %q is registered twice", t.t.Name)
-	}
+	t.once("OnReplaced", t.t.OnReplaced != nil)
 	t.t.OnReplaced = func(c *node.SessionCall, s any, actor ActorRef) { h(sessionCall(c), s.(*S), actor) }
 }
 
@@ -127,9 +125,7 @@ type Notice = node.Notice
 // than by the Session's own doing; each in a turn of the Session, in the order in which it
 // happened. At most 1,024 wait; more are counted as dropped.
 func OnNotice[S any](t *SessionType[S], h func(c *SessionCall, s *S, n Notice)) {
-	if t.t.OnNotice != nil {
-		t.app.Fail("OnNotice of session type %q is registered twice", t.t.Name)
-	}
+	t.once("OnNotice", t.t.OnNotice != nil)
 	t.t.OnNotice = func(c *node.SessionCall, s any, n Notice) { h(sessionCall(c), s.(*S), n) }
 }
 
