@@ -249,7 +249,8 @@ func OnError[S any](t *SessionType[S], h func(c *SessionCall, s *S, err *Error))
 	t.t.OnError = func(c *node.SessionCall, s any, err *node.Error) { h(sessionCall(c), s.(*S), err) }
 }
 
-// Disconnect tells why a Session ended: Code for the program, Text for its log.
+// Disconnect tells why a Session ended: Code, a DisconnectCode, is for the program, and Text,
+// which may be empty, for its log. Its String has both.
 type Disconnect = node.Disconnect
 
 // DisconnectCode says in one word why a Session ended. More may be added.
@@ -261,18 +262,19 @@ const (
 	ClientClosed    = node.ClientClosed    // the client said so, or ended its side in order
 	ClientIdle      = node.ClientIdle      // no application input for SessionListener.IdleTimeout
 	ClientSilent    = node.ClientSilent    // nothing at all was heard for 5 s
-	ClientSlow      = node.ClientSlow      // it did not take its messages
+	ClientSlow      = node.ClientSlow      // it did not take its messages: SessionListener.OutBytes and StallTimeout
 	ClientFault     = node.ClientFault     // it sent what no client may send
 	OverLimit       = node.OverLimit       // a frame too large or too slow, or too much at once
 	SessionRefused  = node.SessionRefused  // OnConnect or Authenticate failed, or the client did not authenticate in time
-	SessionKicked   = node.SessionKicked   // SessionContext.Close
-	SessionReplaced = node.SessionReplaced // another Session took its place
+	SessionKicked   = node.SessionKicked   // SessionContext.Close or ActorCall.CloseSession
+	SessionReplaced = node.SessionReplaced // an Actor of its was bound to another Session: OnReplaced
 	NodeStopping    = node.NodeStopping    // Node.Shutdown
 )
 
 // OnDisconnect registers what runs in the Session's last turn, once, whatever ended it, if the
-// Session has a value: if OnConnect, Authenticate or a handler ran. Nothing can be sent to the
-// client any more. A node that shuts down waits for it.
+// Session has a value: if OnConnect, Authenticate or a handler ran, also if that refused the
+// client. Its bindings are over by then, so s must know which Actors it had, and nothing can
+// be sent to the client any more. A node that shuts down waits for it.
 func OnDisconnect[S any](t *SessionType[S], h func(c *SessionCall, s *S, why Disconnect)) {
 	t.once("OnDisconnect", t.t.OnDisconnect != nil)
 	t.t.OnDisconnect = func(c *node.SessionCall, s any, why node.Disconnect) { h(sessionCall(c), s.(*S), why) }

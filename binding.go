@@ -6,10 +6,10 @@ import (
 	"github.com/zlnode/zlnode/internal/node"
 )
 
-// SessionRef names the Session that an Actor is bound to, and the binding: the node of the
-// Session with its lifecycle, the Session's number there, and the generation of the binding,
-// which grows with each of that node. It is comparable; the zero value names none. A client
-// that comes back has another one.
+// SessionRef names the Session that an Actor is bound to, and the binding: RID and Lifecycle
+// are those of the Session's node, ID is the Session's number there, and Binding the generation
+// of the binding, which grows with each of that node. It is comparable; the zero value names
+// none. A client that comes back has another one.
 type SessionRef = node.SessionRef
 
 // Session returns the bound Session's name; false: none is bound.
@@ -117,8 +117,8 @@ const (
 	NoticeStopping = node.NoticeStopping // its node stops
 )
 
-// Notice is what a Session is told of one of its bindings. Actor names it as it is now or
-// last was, Type is its stable type, and Text is for logs.
+// Notice is what a Session is told of one of its bindings. Kind says what; Actor, an ActorRef,
+// names the Actor as it is now or last was, Type is its stable type, and Text is for logs.
 type Notice = node.Notice
 
 // OnNotice registers what runs when a bound Actor has moved, or its binding has ended other

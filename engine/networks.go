@@ -22,11 +22,10 @@ type ConnRate struct {
 	Burst     int
 }
 
-// tokens is a bucket for a ConnRate. Its zero value is empty and was filled at the clock's
-// origin: full, as soon as it is asked.
+// tokens is a bucket for a ConnRate. The zero value is a full one.
 type tokens struct {
 	have float64
-	at   clock.Mono // of the last refill; 0: never
+	at   clock.Mono // of the last refill; 0: none yet, so it is full
 }
 
 // take takes a token, if there is one.
