@@ -8,13 +8,6 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 )
 
-// networksMax bounds the networks that are remembered for their rate alone. Those with
-// connections are known besides; their number is bounded by that of the connections.
-const networksMax = 65_536
-
-// networksLook is how many networks are looked at to find one to forget.
-const networksLook = 16
-
 // ConnRate bounds how often connections come: a token bucket that fills by PerSecond up to
 // Burst. The zero value is no bound; a Burst of 0 is one second's worth, 1 at least.
 type ConnRate struct {
