@@ -56,6 +56,11 @@ type Options struct {
 	// or ReconnectAttempts refused to go on after. After Close it is not called
 	// any more. Runs on the reader goroutine, must not block.
 	OnState func(s State, err error)
+	// OnFrame is told of every frame that is received, before anything is done about
+	// it: heartbeats, late replies and what a server must not send, if it can be decoded.
+	// For tests and tools. The value is valid until OnFrame returns. It runs on the
+	// reader goroutine, must not block, and is not called after Close. nil costs nothing.
+	OnFrame func(f *FrameInfo)
 
 	// HeartbeatInterval is the time between two pings. Default 1 s; negative
 	// sends none.
@@ -71,12 +76,6 @@ type Options struct {
 	// DialTimeout bounds an attempt to connect to one address, handshakes included.
 	// Default 5 s. All of Dial is bounded by its context, too.
 	DialTimeout time.Duration
-
-	// OnFrame is told of every frame that is received, before anything is done about
-	// it: heartbeats, late replies and what a server must not send, if it can be decoded.
-	// For tests and tools. The value is valid until OnFrame returns. It runs on the
-	// reader goroutine, must not block, and is not called after Close. nil costs nothing.
-	OnFrame func(f *FrameInfo)
 
 	// Reconnect dials again when the connection was lost. Without it the client
 	// is finished then.
