@@ -29,7 +29,9 @@ const (
 type Options struct {
 	// Addr is the server's address: host:port, which is TCP, or an URL:
 	// tcp://host:port, tls://host:port, ws://host:port/path, wss://host:port/path.
-	// Without a port ws is 80 and wss 443. Required, unless Addrs has one.
+	// Without a port ws is 80 and wss 443. Required, unless Addrs has one. It must have the
+	// transport of the server's port: by plain TCP, which has no handshake, Dial succeeds at
+	// any port, and the connection ends soon after.
 	Addr string
 	// Addrs are further addresses of the same service, such as those of other
 	// gateways. With more than one in all, Dial and every attempt to connect anew try
