@@ -138,6 +138,13 @@ type SessionType[S any] struct {
 	t   *node.SessionType
 }
 
+// once notes a mistake if a callback of the type is registered already.
+func (t *SessionType[S]) once(callback string, registered bool) {
+	if registered {
+		t.app.Fail("%s of session type %q is registered twice", callback, t.t.Name)
+	}
+}
+
 // DefineSession registers a session type. factory makes the value of a Session
 // when it is needed first: for OnConnect, or else when its first packet for a handler comes.
 func DefineSession[S any](app *App, name string, factory func(*SessionContext) (*S, error)) *SessionType[S] {
@@ -214,9 +221,7 @@ func Relay[S any](t *SessionType[S], packet, actorType string) {
 // A Session of a type with OnConnect has its value and its queue from the beginning; without,
 // an idle connection has neither.
 func OnConnect[S any](t *SessionType[S], h func(c *SessionCall, s *S) error) {
-	if t.t.OnConnect != nil {
-		t.app.Fail("OnConnect of %q is registered twice", t.t.Name)
-	}
+	t.once("OnConnect", t.t.OnConnect != nil)
 	t.t.OnConnect = func(c *node.SessionCall, s any) error { return h(sessionCall(c), s.(*S)) }
 }
 
@@ -240,13 +245,12 @@ func Authenticate[S, Q, R any](t *SessionType[S], packet string, h func(c *Sessi
 // are logged: those of handlers as warnings, those of clients at level Debug. They are counted
 // in Stats either way. Packets for a binding are not among them.
 func OnError[S any](t *SessionType[S], h func(c *SessionCall, s *S, err *Error)) {
-	if t.t.OnError != nil {
-		t.app.Fail("OnError of %q is registered twice", t.t.Name)
-	}
+	t.once("OnError", t.t.OnError != nil)
 	t.t.OnError = func(c *node.SessionCall, s any, err *node.Error) { h(sessionCall(c), s.(*S), err) }
 }
 
-// Disconnect tells why a Session ended: Code for the program, Text for its log.
+// Disconnect tells why a Session ended: Code, a DisconnectCode, is for the program, and Text,
+// which may be empty, for its log. Its String has both.
 type Disconnect = node.Disconnect
 
 // DisconnectCode says in one word why a Session ended. More may be added.
@@ -258,22 +262,21 @@ const (
 	ClientClosed    = node.ClientClosed    // the client said so, or ended its side in order
 	ClientIdle      = node.ClientIdle      // no application input for SessionListener.IdleTimeout
 	ClientSilent    = node.ClientSilent    // nothing at all was heard for 5 s
-	ClientSlow      = node.ClientSlow      // it did not take its messages
+	ClientSlow      = node.ClientSlow      // it did not take its messages: SessionListener.OutBytes and StallTimeout
 	ClientFault     = node.ClientFault     // it sent what no client may send
 	OverLimit       = node.OverLimit       // a frame too large or too slow, or too much at once
 	SessionRefused  = node.SessionRefused  // OnConnect or Authenticate failed, or the client did not authenticate in time
-	SessionKicked   = node.SessionKicked   // SessionContext.Close
-	SessionReplaced = node.SessionReplaced // another Session took its place
+	SessionKicked   = node.SessionKicked   // SessionContext.Close or ActorCall.CloseSession
+	SessionReplaced = node.SessionReplaced // an Actor of its was bound to another Session: OnReplaced
 	NodeStopping    = node.NodeStopping    // Node.Shutdown
 	SessionResumed  = node.SessionResumed  // its client has come back and goes on with another Session; see SessionContext.Resume
 )
 
 // OnDisconnect registers what runs in the Session's last turn, once, whatever ended it, if the
-// Session has a value: if OnConnect, Authenticate or a handler ran. Nothing can be sent to the
-// client any more. A node that shuts down waits for it.
+// Session has a value: if OnConnect, Authenticate or a handler ran, also if that refused the
+// client. Its bindings are over by then, so s must know which Actors it had, and nothing can
+// be sent to the client any more. A node that shuts down waits for it.
 func OnDisconnect[S any](t *SessionType[S], h func(c *SessionCall, s *S, why Disconnect)) {
-	if t.t.OnDisconnect != nil {
-		t.app.Fail("OnDisconnect of %q is registered twice", t.t.Name)
-	}
+	t.once("OnDisconnect", t.t.OnDisconnect != nil)
 	t.t.OnDisconnect = func(c *node.SessionCall, s any, why node.Disconnect) { h(sessionCall(c), s.(*S), why) }
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/zlnode/zlnode/internal/node"
 )
 
-// SessionRef names the Session that an Actor is bound to, and the binding: the node of the
-// Session with its lifecycle, the Session's number there, and the generation of the binding,
-// which grows with each of that node. It is comparable; the zero value names none. A client
-// that comes back has another one.
+// SessionRef names the Session that an Actor is bound to, and the binding: RID and Lifecycle
+// are those of the Session's node, ID is the Session's number there, and Binding the generation
+// of the binding, which grows with each of that node. It is comparable; the zero value names
+// none. A client that comes back has another one.
 type SessionRef = node.SessionRef
 
 // Session returns the bound Session's name; false: none is bound.
@@ -102,9 +102,7 @@ func (c *SessionCall) Forward(actorID string) error { return c.inner.Forward(act
 // is closed 100 ms after h has ended, or 30 s after the notice came, when c ends too. Without
 // h it is closed 100 ms after the notice.
 func OnReplaced[S any](t *SessionType[S], h func(c *SessionCall, s *S, actor ActorRef)) {
-	if t.t.OnReplaced != nil {
-		t.app.Fail("OnReplaced of session type %q is registered twice", t.t.Name)
-	}
+	t.once("OnReplaced", t.t.OnReplaced != nil)
 	t.t.OnReplaced = func(c *node.SessionCall, s any, actor ActorRef) { h(sessionCall(c), s.(*S), actor) }
 }
 
@@ -119,17 +117,15 @@ const (
 	NoticeStopping = node.NoticeStopping // its node stops
 )
 
-// Notice is what a Session is told of one of its bindings. Actor names it as it is now or
-// last was, Type is its stable type, and Text is for logs.
+// Notice is what a Session is told of one of its bindings. Kind says what; Actor, an ActorRef,
+// names the Actor as it is now or last was, Type is its stable type, and Text is for logs.
 type Notice = node.Notice
 
 // OnNotice registers what runs when a bound Actor has moved, or its binding has ended other
 // than by the Session's own doing; each in a turn of the Session, in the order in which it
 // happened. At most 1,024 wait; more are counted as dropped.
 func OnNotice[S any](t *SessionType[S], h func(c *SessionCall, s *S, n Notice)) {
-	if t.t.OnNotice != nil {
-		t.app.Fail("OnNotice of session type %q is registered twice", t.t.Name)
-	}
+	t.once("OnNotice", t.t.OnNotice != nil)
 	t.t.OnNotice = func(c *node.SessionCall, s any, n Notice) { h(sessionCall(c), s.(*S), n) }
 }
 

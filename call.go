@@ -125,9 +125,9 @@ func (s *SessionContext) PushRaw(packet string, payload []byte) error {
 	return s.inner.Push(packet, uint8(Raw), nil, payload)
 }
 
-// Close ends the Session; what is queued for the client is sent before. The client is
-// told that it was kicked, with text for its log, at most 500 bytes: one of this project
-// does not come back by itself then.
+// Close ends the Session; what is queued for the client is sent before. The client is told
+// "kicked" and text, of which 504 bytes are kept: a client of package client does not come
+// back by itself then.
 func (s *SessionContext) Close(text string) { s.inner.Close(text) }
 
 // SessionCall is one packet, or one callback of the type, in its Session's turn, with the

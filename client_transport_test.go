@@ -2,11 +2,8 @@ package zlnode_test
 
 import (
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 
@@ -15,20 +12,10 @@ import (
 	"github.com/zlnode/zlnode/session"
 )
 
-// testTLS returns the two ends' configurations, with the certificate that httptest
-// brings along.
-func testTLS() (server, dialler *tls.Config) {
-	s := httptest.NewTLSServer(http.NotFoundHandler())
-	defer s.Close()
-	dialler = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	dialler.NextProtos = nil
-	return &tls.Config{Certificates: s.TLS.Certificates}, dialler
-}
-
 // Whatever carries the frames, the same comes out.
 func TestClientsOfEveryTransportAreServedAlike(t *testing.T) {
-	serverTLS, clientTLS := testTLS()
-	for _, transport := range []zlnode.Transport{zlnode.TCP, zlnode.WS, zlnode.TLS, zlnode.WSS} {
+	serverTLS, clientTLS := certificate()
+	for _, transport := range transports {
 		t.Run(transport.String(), func(t *testing.T) {
 			onEachStageWith(t, func(c *zlnode.Config) {
 				c.Sessions[0].Transport, c.Sessions[0].CompressMin = transport, 10_000

@@ -191,8 +191,9 @@ type SessionListener struct {
 	// IdleTimeout closes a session without application input; heartbeats do not
 	// count. Default 30 s; negative: never.
 	IdleTimeout time.Duration
-	// MaxConns bounds the port's connections, MaxPerIP those of one address; more
-	// are closed when they arrive. Default 65,536 and no bound.
+	// MaxConns bounds the port's connections, MaxPerIP those of one network, which is one
+	// IPv4 address or what NetworkBits4 and NetworkBits6 say; more are closed when they
+	// arrive. Default 65,536 and no bound.
 	MaxConns, MaxPerIP int
 
 	// AuthTimeout is what a client has from when it connects until it has authenticated, if
@@ -291,13 +292,19 @@ const (
 	WSS = node.WSS
 )
 
-// TLSFiles names the PEM files of a SessionListener's encryption.
+// TLSFiles names the PEM files of a SessionListener's encryption: CertFile has the server's
+// certificate and those between it and the root, KeyFile its private key. ClientCAFile, which
+// may be empty, has the roots of clients' certificates: a client need not show one, and is
+// refused with one that is not valid.
 type TLSFiles = node.TLSFiles
 
-// ConnRate bounds how often connections come to a SessionListener.
+// ConnRate bounds how often connections come to a SessionListener: PerSecond in the long run,
+// and Burst at once. The zero value is no bound; a Burst of 0 is one second's worth.
 type ConnRate = node.ConnRate
 
-// InputRate bounds what one client of a SessionListener sends.
+// InputRate bounds what one client of a SessionListener sends: BytesPerSecond and
+// FramesPerSecond in the long run, BurstBytes and BurstFrames at once. A rate of 0 is no bound,
+// a burst of 0 one second's worth.
 type InputRate = node.InputRate
 
 func (c Config) internal() node.Config {

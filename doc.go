@@ -2,8 +2,8 @@
 // shards, live rooms, order books.
 //
 // An application registers types of Actors, Spots and Sessions in an App and starts a
-// Node with it. Clients connect to session ports over TCP and speak the STREAM
-// protocol; nodes speak to each other over one ordered link per pair. An Actor
+// Node with it. Clients connect to session ports over TCP, TLS or WebSockets and speak
+// the STREAM protocol (package client is one for Go); nodes speak to each other over one ordered link per pair. An Actor
 // lives on exactly one node at a time, which the Location Store (Redis) decides
 // by compare-and-set. A message to an Actor needs only its id, from anywhere in
 // the mesh.

@@ -1,11 +1,7 @@
 package zlnode_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -305,23 +301,20 @@ func TestAnAuthenticationIsRegisteredOnce(t *testing.T) {
 // authenticate.
 func TestAuthenticationIsTheSameOnEachTransport(t *testing.T) {
 	t.Parallel()
-	web := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
-	t.Cleanup(web.Close)
-	known := x509.NewCertPool()
-	known.AddCert(web.Certificate())
-	for scheme, transport := range map[string]zlnode.Transport{"tcp": zlnode.TCP, "ws": zlnode.WS, "tls": zlnode.TLS, "wss": zlnode.WSS} {
-		t.Run(scheme, func(t *testing.T) {
+	server, known := certificate()
+	for _, transport := range transports {
+		t.Run(transport.String(), func(t *testing.T) {
 			t.Parallel()
 			s := authStage(t, func(c *zlnode.Config) {
 				c.Sessions[0].Transport = transport
 				if transport.Encrypted() {
-					c.Sessions[0].TLS = &tls.Config{Certificates: web.TLS.Certificates}
+					c.Sessions[0].TLS = server
 				}
 			})
 			dial := func() *client.Client {
-				o := client.Options{Addr: scheme + "://" + s.gateway.SessionAddrs()[0].String()}
+				o := client.Options{Addr: transport.String() + "://" + s.gateway.SessionAddrs()[0].String()}
 				if transport.Encrypted() {
-					o.TLS = &tls.Config{RootCAs: known, ServerName: "example.com"}
+					o.TLS = known
 				}
 				c, err := client.Dial(s.ctx, o)
 				if err != nil {

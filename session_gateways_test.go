@@ -189,14 +189,7 @@ func TestABindOverALostLinkTakesNothing(t *testing.T) {
 		s.gate.stop(t, s.world, second.Actor("a"))
 		late := dialStream(t, first.SessionAddrs()[0].String())
 		late.write(request(1, "bind", jsonOf(t, ref)))
-		s.await("the bind on its way", func() bool {
-			for _, w := range road.all() {
-				if w.rid == "a1-gateway" && slices.Contains(commands(w.dialler), wire.CmdBind) {
-					return true
-				}
-			}
-			return false
-		})
+		s.await("the bind on its way", func() bool { return road.passed("a1-gateway", wire.CmdBind) })
 		if _, err := zlnode.Request[int](s.ctx, first.Actor("bystander"), "bound", struct{}{}); err != nil { // behind it
 			t.Fatal(err)
 		}
@@ -214,18 +207,6 @@ func TestABindOverALostLinkTakesNothing(t *testing.T) {
 		}
 		pushed[int](p, "tick")
 	})
-}
-
-// commands lists the whole records that b begins with.
-func commands(b []byte) (out []wire.Command) {
-	for {
-		size, err := wire.RecordSize(b, wire.MaxRecord)
-		if err != nil || size == 0 || size > len(b) {
-			return out
-		}
-		out = append(out, wire.Command(b[4]))
-		b = b[size:]
-	}
 }
 
 // A client leaves before the Actor got to its bind. The binding that the Actor

@@ -2,6 +2,7 @@ package zlnode_test
 
 import (
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
@@ -146,4 +147,23 @@ func (p *proxy) all() []way {
 		out = append(out, *w)
 	}
 	return out
+}
+
+// passed reports whether the node of that RID, or any if it is "", has sent such a record.
+func (p *proxy) passed(rid string, cmd wire.Command) bool {
+	return slices.ContainsFunc(p.all(), func(w way) bool {
+		return (rid == "" || w.rid == rid) && slices.Contains(commands(w.dialler), cmd)
+	})
+}
+
+// commands lists the whole records that b begins with.
+func commands(b []byte) (out []wire.Command) {
+	for {
+		size, err := wire.RecordSize(b, wire.MaxRecord)
+		if err != nil || size == 0 || size > len(b) {
+			return out
+		}
+		out = append(out, wire.Command(b[4]))
+		b = b[size:]
+	}
 }

@@ -207,14 +207,7 @@ func TestABindingWhoseLinkIsLostEndsOnceThoughTheActorIsBoundAnew(t *testing.T) 
 		s.gate.stop(t, s.world, second.Actor("a")) // so that the new bind waits for its turn
 		late := make(chan error, 1)
 		go func() { late <- p.bind(ref) }()
-		s.await("the bind on its way", func() bool {
-			for _, w := range road.all() {
-				if w.rid == "a2-gateway" && slices.Contains(commands(w.dialler), wire.CmdBind) {
-					return true
-				}
-			}
-			return false
-		})
+		s.await("the bind on its way", func() bool { return road.passed("a2-gateway", wire.CmdBind) })
 		if _, err := zlnode.Request[int](s.ctx, second.Actor("bystander"), "bound", struct{}{}); err != nil { // behind it
 			t.Fatal(err)
 		}

@@ -21,14 +21,22 @@ import (
 	"github.com/zlnode/zlnode/session"
 )
 
-// certificate returns a server's certificate, the files with it, and how clients know it.
-func certificate(t *testing.T) (server *tls.Config, files zlnode.TLSFiles, client *tls.Config) {
-	t.Helper()
+var transports = []zlnode.Transport{zlnode.TCP, zlnode.WS, zlnode.TLS, zlnode.WSS}
+
+// certificate returns a server's certificate, which httptest brings along, and how clients
+// know it.
+func certificate() (server, client *tls.Config) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	defer s.Close()
 	client = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	client.ServerName, client.NextProtos = "example.com", nil
-	pair := s.TLS.Certificates[0]
+	return &tls.Config{Certificates: s.TLS.Certificates}, client
+}
+
+// certificateFiles returns files with the server's certificate.
+func certificateFiles(t *testing.T, server *tls.Config) zlnode.TLSFiles {
+	t.Helper()
+	pair := server.Certificates[0]
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +48,7 @@ func certificate(t *testing.T) (server *tls.Config, files zlnode.TLSFiles, clien
 		}
 		return name
 	}
-	files = zlnode.TLSFiles{CertFile: write("CERTIFICATE", pair.Certificate[0]), KeyFile: write("PRIVATE KEY", key)}
-	return &tls.Config{Certificates: s.TLS.Certificates}, files, client
+	return zlnode.TLSFiles{CertFile: write("CERTIFICATE", pair.Certificate[0]), KeyFile: write("PRIVATE KEY", key)}
 }
 
 // carried is a client of a session port of any transport, spoken by hand.
@@ -178,8 +185,8 @@ func (c *carried) closed() (reason session.CloseReason, status ws.StatusCode) {
 }
 
 func TestSessionsAreTheSameOnEachTransport(t *testing.T) {
-	server, files, client := certificate(t)
-	transports := []zlnode.Transport{zlnode.TCP, zlnode.WS, zlnode.TLS, zlnode.WSS}
+	server, client := certificate()
+	files := certificateFiles(t, server)
 	onEachStageWith(t, func(c *zlnode.Config) {
 		typ := c.Sessions[0].Type
 		for _, transport := range transports[1:] {

@@ -18,8 +18,8 @@
 //
 // A Client has two goroutines per connection: a reader, which runs every
 // callback, and a writer, which sends in one write what has gathered since the
-// last one. Callbacks (OnPush, OnState, the function given to RequestFunc)
-// therefore come one at a time, in the order of arrival. They must not block:
+// last one. Callbacks (OnPush, OnState, OnFrame, ReconnectIf, the function given to
+// RequestFunc) therefore come one at a time, in the order of arrival. They must not block:
 // while one runs nothing is read, no request times out and no heartbeat is sent.
 // In particular a callback must not call Request, which waits for a reply that
 // only the reader can deliver, nor Send when the out queue may be full; it uses
@@ -39,12 +39,22 @@
 // With Options.Reconnect the client dials again, with back-off and jitter, when
 // the connection is lost, at another of Options.Addrs if there are several. It does not
 // when that cannot help (ShouldReconnect): a server that closed with a ProtocolError does
-// so again. Options.ReconnectIf and ReconnectAttempts set other rules. Nothing of the old connection goes over to the new
-// one: requests under way end with ErrDisconnected, what was queued and not
-// written is lost, and the server knows nothing of who was logged in. OnState
-// tells the application when to log in anew. Pushes of the old connection are
-// delivered before its OnState(StateDisconnected), those of the new one after
-// OnState(StateConnected).
+// so again. Options.ReconnectIf and ReconnectAttempts set other rules.
+//
+// Nothing of the old connection goes over to the new one: requests under way end
+// with ErrDisconnected, what was queued and not written is lost, and the server
+// knows nothing of who was logged in. OnState tells the application when to log in
+// anew, which must come first if the server wants its clients to authenticate. As a
+// callback it does so by RequestFunc, or has another goroutine do it:
+//
+//	OnState: func(s client.State, _ error) {
+//		if s == client.StateConnected {
+//			go logIn()
+//		}
+//	},
+//
+// Pushes of the old connection are delivered before its OnState(StateDisconnected),
+// those of the new one after OnState(StateConnected).
 //
 // # Bounds
 //

@@ -113,8 +113,9 @@ func (e *ClosedError) Error() string {
 // ShouldReconnect reports whether a new connection may do better than the one that
 // cause ended. It may not if the server closed the session for a ProtocolError, which
 // is also what a client is told that did not authenticate, or on purpose (ClientClose, or
-// a text that begins with session.WordReplaced or WordKicked); if the server broke the protocol (ErrProtocol); and after the statuses of a
-// WebSocket that say the same: 1002, 1003, 1007, 1008, 1009. See Options.ReconnectIf.
+// a text that begins with session.WordReplaced or WordKicked); if the server broke the
+// protocol (ErrProtocol); and after the statuses of a WebSocket that say the same: 1002,
+// 1003, 1007, 1008, 1009. See Options.ReconnectIf.
 func ShouldReconnect(cause error) bool {
 	if told, ok := errors.AsType[*ClosedError](cause); ok {
 		return told.Reason != session.ProtocolError && told.Reason != session.ClientClose && session.ClosingWord(told.Diag) == ""

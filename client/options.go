@@ -29,7 +29,9 @@ const (
 type Options struct {
 	// Addr is the server's address: host:port, which is TCP, or an URL:
 	// tcp://host:port, tls://host:port, ws://host:port/path, wss://host:port/path.
-	// Without a port ws is 80 and wss 443. Required, unless Addrs has one.
+	// Without a port ws is 80 and wss 443. Required, unless Addrs has one. It must have the
+	// transport of the server's port: by plain TCP, which has no handshake, Dial succeeds at
+	// any port, and the connection ends soon after.
 	Addr string
 	// Addrs are further addresses of the same service, such as those of other
 	// gateways. With more than one in all, Dial and every attempt to connect anew try
@@ -56,6 +58,11 @@ type Options struct {
 	// or ReconnectAttempts refused to go on after. After Close it is not called
 	// any more. Runs on the reader goroutine, must not block.
 	OnState func(s State, err error)
+	// OnFrame is told of every frame that is received, before anything is done about
+	// it: heartbeats, late replies and what a server must not send, if it can be decoded.
+	// For tests and tools. The value is valid until OnFrame returns. It runs on the
+	// reader goroutine, must not block, and is not called after Close. nil costs nothing.
+	OnFrame func(f *FrameInfo)
 
 	// HeartbeatInterval is the time between two pings. Default 1 s; negative
 	// sends none.
@@ -71,12 +78,6 @@ type Options struct {
 	// DialTimeout bounds an attempt to connect to one address, handshakes included.
 	// Default 5 s. All of Dial is bounded by its context, too.
 	DialTimeout time.Duration
-
-	// OnFrame is told of every frame that is received, before anything is done about
-	// it: heartbeats, late replies and what a server must not send, if it can be decoded.
-	// For tests and tools. The value is valid until OnFrame returns. It runs on the
-	// reader goroutine, must not block, and is not called after Close. nil costs nothing.
-	OnFrame func(f *FrameInfo)
 
 	// Reconnect dials again when the connection was lost. Without it the client
 	// is finished then.

@@ -172,8 +172,8 @@ func (q *outQueue) run() (finished bool, err error) {
 	}
 }
 
-// take waits for bytes to write, or a Write that is owed, and takes all of them. spare is the batch before,
-// whose memory takes the frames to come.
+// take waits for bytes to write, or a Write that is owed, and takes all of them. spare is
+// the batch before, whose memory takes the frames to come.
 func (q *outQueue) take(spare []byte) (batch []byte, open, finished bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -60,9 +60,9 @@
 // not with the length that was claimed. So a byte is copied once between the
 // kernel and the Handler, and a few times more at most if its frame is larger
 // than a read. Of a WebSocket's messages in one read those behind the first are moved
-// together before that, and TLS copies a byte twice more. A frame for which Placer has a place is copied there at most once:
-// what comes behind a read that filled the block is read straight into the place, up
-// to 1 MiB per turn.
+// together before that, and TLS copies a byte twice more. A frame for which Placer has a
+// place is copied there at most once: what comes behind a read that filled the block is
+// read straight into the place, up to 1 MiB per turn.
 //
 // Out: messages up to 960 bytes are copied into chunks that hold many, larger ones
 // are queued by reference, those of parts always. The first message for an idle

@@ -8,10 +8,10 @@ type Drainer interface {
 	OnDrained(c *Conn)
 }
 
-// NotifyBelow asks for one call of Protocol.Drainer, which must be set, when Pending is at most mark: at once, in
-// the loop's next turn, if it is so already. A later call replaces the mark of one that was
-// not answered yet. There is no call once the connection is closing. Safe for concurrent use;
-// it never blocks.
+// NotifyBelow asks for one call of Protocol.Drainer, which must be set, when Pending is at
+// most mark: at once, in the loop's next turn, if it is so already. A later call replaces the
+// mark of one that was not answered yet. There is no call once the connection is closing.
+// Safe for concurrent use; it never blocks.
 //
 // Nothing is missed: the mark is set before the queue is looked at, and the loop looks for a
 // mark after each change of the queue. So either the caller sees that the queue has fallen,

@@ -32,10 +32,32 @@ const (
 	DefaultMaxConns = 65_536
 	// DefaultMaxUnadmitted bounds connections that have not said hello.
 	DefaultMaxUnadmitted = 4_096
-
 	// DefaultMaxHandshakes bounds TLS handshakes under way: each has a goroutine, and one
 	// takes about a millisecond of a processor.
 	DefaultMaxHandshakes = 1_024
+	// DefaultNetworkBits4 and DefaultNetworkBits6 are one IPv4 address, and what whoever has
+	// one IPv6 address has at least.
+	DefaultNetworkBits4 = 32
+	DefaultNetworkBits6 = 64
+
+	// networksMax bounds the networks that are remembered for their rate alone. Those with
+	// connections are known besides; their number is bounded by that of the connections.
+	networksMax = 65_536
+	// networksLook is how many networks are looked at to find one to forget.
+	networksLook = 16
+	// requestMax bounds the head of the HTTP request that begins a WebSocket.
+	requestMax = 8 << 10
+	// proxyHeaderMax bounds the header of the PROXY protocol: 16 bytes, the two largest
+	// addresses, and 304 for what else a proxy says; proxyLineMax that of version 1.
+	proxyHeaderMax = 536
+	proxyLineMax   = 107
+	// secureBatch is the bytes that are encrypted for one write. They are in memory twice
+	// until they are written.
+	secureBatch = 64 << 10
+	// secureOutMax bounds what waits for a peer besides messages: answers to its key updates.
+	secureOutMax = 256 << 10
+	// tlsFilesLook is how often the files of TLSFiles are looked at, at most.
+	tlsFilesLook = time.Second
 
 	// maxLoops is gnet's bound.
 	maxLoops = 256

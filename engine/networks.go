@@ -8,13 +8,6 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 )
 
-// networksMax bounds the networks that are remembered for their rate alone. Those with
-// connections are known besides; their number is bounded by that of the connections.
-const networksMax = 65_536
-
-// networksLook is how many networks are looked at to find one to forget.
-const networksLook = 16
-
 // ConnRate bounds how often connections come: a token bucket that fills by PerSecond up to
 // Burst. The zero value is no bound; a Burst of 0 is one second's worth, 1 at least.
 type ConnRate struct {
@@ -22,11 +15,10 @@ type ConnRate struct {
 	Burst     int
 }
 
-// tokens is a bucket for a ConnRate. Its zero value is empty and was filled at the clock's
-// origin: full, as soon as it is asked.
+// tokens is a bucket for a ConnRate. The zero value is a full one.
 type tokens struct {
 	have float64
-	at   clock.Mono // of the last refill; 0: never
+	at   clock.Mono // of the last refill; 0: none yet, so it is full
 }
 
 // take takes a token, if there is one.

@@ -12,10 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proxyHeaderMax bounds the header of the PROXY protocol: 16 bytes, the two largest
-// addresses, and 304 for what else a proxy says.
-const proxyHeaderMax = 536
-
 // errNoProxyHeader says that a connection from a trusted proxy does not begin as it must.
 var errNoProxyHeader = errors.New("engine: the connection of a trusted proxy does not begin with a header of the PROXY protocol that can be used")
 
@@ -25,11 +21,10 @@ func proxyHeaderSize(b []byte) (int, error) {
 	v1, v2 := proxyproto.SIGV1, proxyproto.SIGV2
 	switch {
 	case bytes.HasPrefix(v1, b[:min(len(b), len(v1))]):
-		// A line of at most 107 bytes.
-		if n := bytes.IndexByte(b[:min(len(b), 107)], '\n'); n >= 0 {
+		if n := bytes.IndexByte(b[:min(len(b), proxyLineMax)], '\n'); n >= 0 {
 			return n + 1, nil
 		}
-		if len(b) >= 107 {
+		if len(b) >= proxyLineMax {
 			return 0, errNoProxyHeader
 		}
 		return 0, nil

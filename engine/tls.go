@@ -52,13 +52,6 @@ type tlsLink struct {
 	recordLeft int // bytes of its rest that did not come
 }
 
-// secureBatch is the bytes that are encrypted for one write. They are in memory twice until
-// they are written.
-const secureBatch = 64 << 10
-
-// secureOutMax bounds what waits for a peer besides messages: answers to its key updates.
-const secureOutMax = 256 << 10
-
 var errSecureOut = errors.New("engine: the peer has more keys changed than it takes answers")
 
 // Read implements net.Conn.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -96,9 +95,6 @@ type watchedFiles struct {
 	next    clock.Mono // when to look again
 }
 
-// lookEvery is how often files are looked at, at most.
-const lookEvery = time.Second
-
 // get returns the configuration for a handshake that begins now.
 func (w *watchedFiles) get(now clock.Mono) *tls.Config {
 	w.mu.Lock()
@@ -106,7 +102,7 @@ func (w *watchedFiles) get(now clock.Mono) *tls.Config {
 	if !now.Reached(w.next) {
 		return w.current
 	}
-	w.next = now.Add(lookEvery)
+	w.next = now.Add(tlsFilesLook)
 	states := w.files.states()
 	same := true
 	for i := range states {

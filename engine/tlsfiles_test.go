@@ -54,7 +54,7 @@ func TestARenewedCertificateIsUsedWithoutARestart(t *testing.T) {
 		return cert.Issuer.CommonName
 	}
 	first := w.get(now)
-	now = now.Add(lookEvery)
+	now = now.Add(tlsFilesLook)
 	if w.get(now) != first { // a copy would forget the keys of its tickets
 		t.Error("files that did not change gave another configuration")
 	}
@@ -65,7 +65,7 @@ func TestARenewedCertificateIsUsedWithoutARestart(t *testing.T) {
 	}
 	// A certificate without its key is what a renewal looks like half way.
 	for range 3 {
-		now = now.Add(lookEvery)
+		now = now.Add(tlsFilesLook)
 		if got := issuer(); got != "old" {
 			t.Errorf("with a broken pair: %q", got)
 		}
@@ -74,14 +74,14 @@ func TestARenewedCertificateIsUsedWithoutARestart(t *testing.T) {
 		t.Errorf("a broken pair was logged %d times: %s", got, log.String())
 	}
 	writeFile(t, f.KeyFile, key)
-	now = now.Add(lookEvery)
+	now = now.Add(tlsFilesLook)
 	if got := issuer(); got != "new" {
 		t.Errorf("after the renewal: %q", got)
 	}
 	if err := os.Remove(f.KeyFile); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(lookEvery)
+	now = now.Add(tlsFilesLook)
 	if got := issuer(); got != "new" {
 		t.Errorf("without files: %q", got)
 	}

@@ -13,9 +13,6 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 )
 
-// requestMax bounds the head of the HTTP request that begins a WebSocket.
-const requestMax = 8 << 10
-
 // requestEnd is what a request's head ends with.
 var requestEnd = []byte("\r\n\r\n")
 

@@ -84,14 +84,11 @@ func define() *zlnode.App {
 
 	sessions := zlnode.DefineSession(app, "browser", func(*zlnode.SessionContext) (*visitor, error) { return &visitor{}, nil })
 	zlnode.OnPacketRequest(sessions, "login", func(c *zlnode.SessionCall, _ *visitor, in login) (position, error) {
-		r, err := c.Node().GetOrCreateActor(c, zlnode.CreateActor{ID: "player-" + in.Name, Type: "player"})
+		ref, err := c.BindOrGet("player", "player-"+in.Name, nil)
 		if err != nil {
 			return position{}, err
 		}
-		if err := c.Bind(r.Ref); err != nil {
-			return position{}, err
-		}
-		return zlnode.Request[position](c, c.Node().Actor(r.Ref.ID), "where", struct{}{})
+		return zlnode.Request[position](c, c.Node().Actor(ref.ID), "where", struct{}{})
 	})
 	zlnode.OnPacket(sessions, "leave", func(c *zlnode.SessionCall, _ *visitor, why string) error {
 		c.Session().Close(why)

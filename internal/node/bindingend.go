@@ -222,19 +222,6 @@ func (n *Node) closeFor(m tie, text string) {
 	n.lastWord(&m, func(s *sessionConn, _ *sessionBinding) { s.kick(engine.Requested, session.WordKicked, text) })
 }
 
-// kick ends the Session for a reason that has a word, and a text of the application that may
-// be empty. What is queued for the client is sent before.
-func (s *sessionConn) kick(code engine.CloseCode, word, text string) {
-	s.notify(&Notice{Kind: NoticeKicked, Text: text})
-	if text != "" {
-		word += ": " + text
-	}
-	why := engine.CloseReason{Code: code, Text: text}
-	s.meant(why)
-	s.flushOut()
-	closeConn(s.conn, session.ServerDrain, word, why)
-}
-
 // lostLink tells the Sessions whose Actors were reached by the link, which is lost, that
 // those bindings are over. One whose Actor moves, sealed, may yet be found at its new place.
 func (n *Node) lostLink(l *linkConn) {

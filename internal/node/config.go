@@ -181,10 +181,28 @@ func (l *SessionListener) listen(p *engine.Protocol) engine.Listen {
 
 // check says what of the listener cannot be, and reads its TLS files.
 func (l *SessionListener) check(log zerolog.Logger) error {
-	if r := l.InputRate; r.BytesPerSecond < 0 || r.BurstBytes < 0 || r.FramesPerSecond < 0 || r.BurstFrames < 0 {
+	r := l.InputRate
+	switch {
+	case l.AuthTimeout < 0:
+		return errors.New("AuthTimeout must not be negative")
+	case l.CompressMin < 0:
+		return errors.New("CompressMin must not be negative")
+	case l.OutBytes < outBytesMin || l.OutBytes > outBytesMax:
+		return fmt.Errorf("OutBytes %d is not in %d to %d, nor 0 for the default", l.OutBytes, outBytesMin, outBytesMax)
+	case l.OutBurstBytes < l.OutBytes || l.OutBurstBytes > outBytesMax:
+		return fmt.Errorf("OutBurstBytes %d is not in OutBytes, %d, to %d, nor 0 for the default", l.OutBurstBytes, l.OutBytes, outBytesMax)
+	case l.OutTime < outTimeMin:
+		return fmt.Errorf("OutTime %v is less than %v", l.OutTime, outTimeMin)
+	case l.ReconnectGrace < 0 || l.ReconnectGrace > reconnectGraceMax:
+		return fmt.Errorf("ReconnectGrace %v is not in 0 (none) to %v", l.ReconnectGrace, reconnectGraceMax)
+	case l.ReconnectBytes < outBytesMin || l.ReconnectBytes > outBytesMax:
+		return fmt.Errorf("ReconnectBytes %d is not in %d to %d, nor 0 for the default", l.ReconnectBytes, outBytesMin, outBytesMax)
+	case r.BytesPerSecond < 0 || r.BurstBytes < 0 || r.FramesPerSecond < 0 || r.BurstFrames < 0:
 		return errors.New("InputRate must not be negative")
+	case l.Transport.Encrypted() && l.TLS == nil && l.TLSFiles == (TLSFiles{}):
+		return fmt.Errorf("the Transport is %v, and neither TLSFiles nor TLS is set", l.Transport)
 	}
-	if burst := cmp.Or(l.InputRate.BurstBytes, l.InputRate.BytesPerSecond); l.InputRate.BytesPerSecond > 0 && burst < int64(l.FrameMax) {
+	if burst := cmp.Or(r.BurstBytes, r.BytesPerSecond); r.BytesPerSecond > 0 && burst < int64(l.FrameMax) {
 		return fmt.Errorf("InputRate allows %d bytes at once, and FrameMax is %d", burst, l.FrameMax)
 	}
 	if l.TLSFiles != (TLSFiles{}) {
@@ -366,34 +384,16 @@ func (c *Config) check(app *App) error {
 	for i, l := range c.Sessions {
 		typ, ok := app.Sessions[l.Type]
 		if !ok {
-			return bad(errkind.NotConfigured, "listener %s wants session type %q, which is not defined", l.Addr, l.Type)
+			return bad(errkind.NotConfigured, "session listener %s wants session type %q, which is not defined", l.Addr, l.Type)
 		}
 		if len(typ.Relays) > 0 && c.Role == store.RoleNone {
 			return bad(errkind.NotConfigured, "session type %q relays packets to actors, and a node of RoleNone knows none; set Role", l.Type)
 		}
 		if _, _, err := net.SplitHostPort(l.Addr); err != nil {
-			return bad(invalid, "session address %q: %v", l.Addr, err)
-		}
-		if l.AuthTimeout < 0 {
-			return bad(invalid, "listener %s: AuthTimeout must not be negative", l.Addr)
-		}
-		if l.CompressMin < 0 {
-			return bad(invalid, "listener %s: CompressMin must not be negative", l.Addr)
+			return bad(invalid, "session listener %q: %v", l.Addr, err)
 		}
 		if err := c.Sessions[i].check(c.Logger); err != nil {
 			return bad(invalid, "session listener %s: %v", l.Addr, err)
-		}
-		switch {
-		case l.OutBytes < outBytesMin || l.OutBytes > outBytesMax:
-			return bad(invalid, "listener %s: OutBytes %d is not in %d to %d, nor 0 for the default", l.Addr, l.OutBytes, outBytesMin, outBytesMax)
-		case l.OutBurstBytes < l.OutBytes || l.OutBurstBytes > outBytesMax:
-			return bad(invalid, "listener %s: OutBurstBytes %d is not in OutBytes, %d, to %d, nor 0 for the default", l.Addr, l.OutBurstBytes, l.OutBytes, outBytesMax)
-		case l.OutTime < outTimeMin:
-			return bad(invalid, "listener %s: OutTime %v is less than %v", l.Addr, l.OutTime, outTimeMin)
-		case l.ReconnectGrace < 0 || l.ReconnectGrace > reconnectGraceMax:
-			return bad(invalid, "listener %s: ReconnectGrace %v is not in 0 (none) to %v", l.Addr, l.ReconnectGrace, reconnectGraceMax)
-		case l.ReconnectBytes < outBytesMin || l.ReconnectBytes > outBytesMax:
-			return bad(invalid, "listener %s: ReconnectBytes %d is not in %d to %d, nor 0 for the default", l.Addr, l.ReconnectBytes, outBytesMin, outBytesMax)
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func TestAConfigurationIsCheckedBeforeAnythingIsOpened(t *testing.T) {
 			errkind.NotConfigured, `"none"`,
 		},
 		"a transport":         {sessions(SessionListener{Transport: 9}), errkind.InvalidOperation, "Transport 9"},
-		"no TLS":              {sessions(SessionListener{Transport: WSS}), errkind.InvalidOperation, "wss needs TLS"},
+		"no TLS":              {sessions(SessionListener{Transport: WSS}), errkind.InvalidOperation, "neither TLSFiles nor TLS"},
 		"TLS for nothing":     {sessions(SessionListener{TLS: &tls.Config{}}), errkind.InvalidOperation, "TLS is set"},
 		"files for nothing":   {sessions(SessionListener{Transport: WS, TLSFiles: TLSFiles{CertFile: "c"}}), errkind.InvalidOperation, "TLSFiles are named"},
 		"TLS without a key":   {sessions(SessionListener{Transport: TLS, TLS: &tls.Config{}}), errkind.InvalidOperation, "TLS has no certificate"},

@@ -212,7 +212,8 @@ const (
 	dialTimeout = 3 * time.Second
 
 	// sweepEvery is how often deadlines are looked at that nobody waits for in a
-	// goroutine: of relayed requests and of binds.
+	// goroutine: of relayed requests, of binds, of Sessions whose Actors move and of clients
+	// that are behind.
 	sweepEvery = 250 * time.Millisecond
 	// sweepPause between two of these looks says that this process had no processor.
 	sweepPause = 4 * sweepEvery

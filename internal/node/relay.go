@@ -135,8 +135,8 @@ func (c *SessionCall) Forward(id string) error {
 }
 
 // forward sends the packet to its Actor if it is bound now, or says which credit it lacks for
-// that. paid is what the caller has of it. A packet for an Actor that
-// moves is kept. On error the packet is not sent and must be refused.
+// that. paid is what the caller has of it. A packet for an Actor that moves is kept. On error
+// the packet is not sent and must be refused.
 func (s *sessionConn) forward(p *session.Packet, to receiver, owner *buf.Buf, paid *credit) (lacks credit, err *Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

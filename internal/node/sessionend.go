@@ -132,6 +132,19 @@ func closeSessionAs(s *sessionConn, reason session.CloseReason, code engine.Clos
 	closeConn(s.conn, reason, diag, why)
 }
 
+// kick ends the Session for a reason that has a word, and a text of the application that may
+// be empty. What is queued for the client is sent before.
+func (s *sessionConn) kick(code engine.CloseCode, word, text string) {
+	s.notify(&Notice{Kind: NoticeKicked, Text: text})
+	if text != "" {
+		word += ": " + text
+	}
+	why := engine.CloseReason{Code: code, Text: text}
+	s.meant(why)
+	s.flushOut()
+	closeConn(s.conn, session.ServerDrain, word, why)
+}
+
 // closeConn sends the closing frame and closes, why is what the application is told. From any
 // goroutine.
 func closeConn(c *engine.Conn, reason session.CloseReason, diag string, why engine.CloseReason) {

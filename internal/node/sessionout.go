@@ -354,40 +354,8 @@ func (o *sessionOut) unlist() {
 // behindSessions are those of a node that are to be looked at from time to time, because
 // their clients are behind or were a moment ago.
 type behindSessions struct {
-	mu   sync.Mutex
-	set  map[*sessionOut]struct{}
+	lockedSet[*sessionOut]
 	last clock.Mono // the sweeper's
-}
-
-func (b *behindSessions) add(o *sessionOut) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.set == nil {
-		b.set = map[*sessionOut]struct{}{}
-	}
-	b.set[o] = struct{}{}
-}
-
-func (b *behindSessions) remove(o *sessionOut) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.set, o)
-}
-
-func (b *behindSessions) all() []*sessionOut {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := make([]*sessionOut, 0, len(b.set))
-	for o := range b.set {
-		all = append(all, o)
-	}
-	return all
-}
-
-func (b *behindSessions) len() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.set)
 }
 
 // sweep looks at each. The sweeper's.

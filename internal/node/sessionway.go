@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
@@ -54,35 +53,7 @@ type heldPacket struct {
 }
 
 // movingWays are the ways of a node's Sessions whose Actors move.
-type movingWays struct {
-	mu  sync.Mutex
-	set map[*sessionWay]struct{}
-}
-
-func (m *movingWays) add(w *sessionWay) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.set == nil {
-		m.set = map[*sessionWay]struct{}{}
-	}
-	m.set[w] = struct{}{}
-}
-
-func (m *movingWays) remove(w *sessionWay) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.set, w)
-}
-
-func (m *movingWays) all() []*sessionWay {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := make([]*sessionWay, 0, len(m.set))
-	for w := range m.set {
-		all = append(all, w)
-	}
-	return all
-}
+type movingWays struct{ lockedSet[*sessionWay] }
 
 // sweep closes the Sessions that have waited too long for the end of a move (SB-04).
 func (m *movingWays) sweep(now clock.Mono) {
