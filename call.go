@@ -2,6 +2,7 @@ package zlnode
 
 import (
 	"context"
+	"crypto/tls"
 
 	"github.com/zlnode/zlnode/internal/node"
 	"github.com/zlnode/zlnode/session"
@@ -88,6 +89,11 @@ func (s *SessionContext) ID() uint64 { return s.inner.ID() }
 
 // RemoteAddr returns the client's address.
 func (s *SessionContext) RemoteAddr() string { return s.inner.RemoteAddr() }
+
+// TLS returns what is known of the client's encryption, such as the certificate that it has
+// shown, which was verified (TLSFiles); nil by a Transport without. It is the caller's; what
+// it points to must not be changed.
+func (s *SessionContext) TLS() *tls.ConnectionState { return s.inner.TLS() }
 
 // Node returns the node that the client is connected to.
 func (s *SessionContext) Node() *Node { return s.inner.Node().Outer().(*Node) }

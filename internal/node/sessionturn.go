@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"sync"
 
@@ -25,6 +26,9 @@ func (s *SessionContext) ID() uint64 { return s.conn.id }
 
 // RemoteAddr returns the client's address.
 func (s *SessionContext) RemoteAddr() string { return s.conn.conn.RemoteAddr() }
+
+// TLS returns what is known of the client's encryption; nil without.
+func (s *SessionContext) TLS() *tls.ConnectionState { return s.conn.conn.TLS() }
 
 // Node returns the node that the client is connected to.
 func (s *SessionContext) Node() *Node { return s.conn.node }
