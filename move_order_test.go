@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/wire"
 )
 
 // S18: what was queued, what comes while the Actor moves and what comes behind it runs at
@@ -167,5 +168,25 @@ func TestAnActorThatGoesToAndFroIsReached(t *testing.T) {
 			x.hears(rid)
 		}
 		x.inOrder()
+	})
+}
+
+// What waits in the queue goes along with every move, however many there are.
+func TestAMessageThatIsCarriedByManyMovesIsExecuted(t *testing.T) {
+	onCrossing(t, crossingOptions{}, func(t *testing.T, x *crossing) {
+		back := x.createSpotAt(x.c, "a", "wide")
+		x.stopped()
+		const moves = 2*wire.MaxHops + 1
+		for i := range moves {
+			x.queueJoin(walkTo{Spot: []string{x.spot.ID, back.ID}[i%2]})
+		}
+		x.tells(x.a, "last")
+		close(x.walk.gate.open)
+		for range moves {
+			if done := receive(t, x.walk.ended); done.Outcome != zlnode.JoinAccepted {
+				t.Fatalf("the join ended with %+v", done)
+			}
+		}
+		x.asks(x.c, "behind it")
 	})
 }

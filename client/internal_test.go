@@ -221,3 +221,26 @@ func TestABackoffStaysWithinItsBounds(t *testing.T) {
 		t.Errorf("pause %d after a long connection", d)
 	}
 }
+
+// A write may fail because the server has closed, and is heard of before its reason: what
+// the server said decides whether to connect anew.
+func TestWhatTheServerSaidIsTheCauseThoughAWriteFailed(t *testing.T) {
+	for _, said := range []error{&ClosedError{Reason: session.ProtocolError}, &StatusError{Code: 1008}, ErrProtocol} {
+		c, s := net.Pipe()
+		l := newLink(&Client{opts: Options{MaxFrame: 1 << 10, OutQueueBytes: 1 << 10}}, c, 0)
+		l.failed.Store(&writeFailure{err: net.ErrClosed, until: clock.Never})
+		l.conn = failing{c, said}
+		if cause := l.serve(); !errors.Is(cause, said) || ShouldReconnect(cause) {
+			t.Errorf("%v became %v", said, cause)
+		}
+		_ = s.Close()
+	}
+}
+
+// failing is a connection whose end is what the reader is told.
+type failing struct {
+	net.Conn
+	err error
+}
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -130,7 +130,8 @@ func (l *link) serve() error {
 // isVerdict reports whether cause says more than a failed write does.
 func isVerdict(cause error) bool {
 	_, told := errors.AsType[*ClosedError](cause)
-	return told || errors.Is(cause, ErrClosed) || errors.Is(cause, ErrProtocol)
+	_, status := errors.AsType[*StatusError](cause)
+	return told || status || errors.Is(cause, ErrClosed) || errors.Is(cause, ErrProtocol)
 }
 
 // sayGoodbye ends an orderly closed connection: what is queued goes out, then

@@ -152,6 +152,7 @@ func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 			return got, err
 		}
 		w := n.carried(c, &h.message, now)
+		w.Hops = h.hops() // it goes where its object goes, however often
 		got.queue = w.AppendTo(got.queue)
 		m.Saved++
 	}
