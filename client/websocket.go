@@ -14,6 +14,7 @@ import (
 
 	"github.com/gobwas/ws"
 
+	"github.com/zlnode/zlnode/internal/closeframe"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -259,11 +260,8 @@ func (c *wsConn) takeControl(op ws.OpCode, body []byte) error {
 		c.owed.Unlock()
 		c.wake()
 	case ws.OpClose:
-		code, text := ws.ParseCloseFrameData(body)
-		if len(body) == 0 {
-			return &StatusError{Code: uint16(ws.StatusNoStatusRcvd)}
-		}
-		if err := ws.CheckCloseFrameData(code, text); err != nil {
+		code, text, err := closeframe.Read(body)
+		if err != nil {
 			return err
 		}
 		return &StatusError{Code: uint16(code), Text: text}

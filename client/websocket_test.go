@@ -201,6 +201,7 @@ func TestAServerThatBreaksTheWebSocketProtocolIsLeftWithAStatus(t *testing.T) {
 		"control over 125 bytes":   {compiled(ws.NewPingFrame(make([]byte, 126))), ws.StatusProtocolError},
 		"close with one byte":      {compiled(ws.NewCloseFrame([]byte{3})), ws.StatusProtocolError},
 		"close with a bad status":  {compiled(ws.NewCloseFrame(ws.NewCloseFrameBody(1005, ""))), ws.StatusProtocolError},
+		"close with no status":     {compiled(ws.NewCloseFrame(ws.NewCloseFrameBody(5000, ""))), ws.StatusProtocolError},
 		"close with bad text":      {compiled(ws.NewCloseFrame(ws.NewCloseFrameBody(1000, "\xff"))), ws.StatusProtocolError},
 		"text":                     {compiled(ws.NewTextFrame(frame)), ws.StatusUnsupportedData},
 		"empty message":            {compiled(ws.NewBinaryFrame(nil)), ws.StatusProtocolError},
@@ -263,9 +264,10 @@ func TestTheServersStatusIsToldAndAnswered(t *testing.T) {
 		want     StatusError
 		answered ws.StatusCode
 	}{
-		"with a text": {ws.NewCloseFrameBody(ws.StatusGoingAway, "bye"), StatusError{1001, "bye"}, ws.StatusGoingAway},
-		"of its own":  {ws.NewCloseFrameBody(4001, ""), StatusError{Code: 4001}, 4001},
-		"without one": {nil, StatusError{Code: 1005}, ws.StatusNormalClosure},
+		"with a text":  {ws.NewCloseFrameBody(ws.StatusGoingAway, "bye"), StatusError{1001, "bye"}, ws.StatusGoingAway},
+		"of its own":   {ws.NewCloseFrameBody(4001, ""), StatusError{Code: 4001}, 4001},
+		"a balancer's": {ws.NewCloseFrameBody(1013, "try again later"), StatusError{1013, "try again later"}, 1013},
+		"without one":  {nil, StatusError{Code: 1005}, ws.StatusNormalClosure},
 	} {
 		below := &wireConn{in: bytes.NewReader(ws.MustCompileFrame(ws.NewCloseFrame(c.body))), piece: whole}
 		conn := newWSConn(below, 1000)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/closeframe"
 )
 
 // webSocket is what a connection of WS or WSS has besides. One binary message is one
@@ -48,7 +49,6 @@ var (
 	errMessageLength = errors.New("engine: a message's length is not that of its frame")
 	errLengthForm    = errors.New("engine: a message's length is not in its shortest form")
 	errTextMessage   = errors.New("engine: a text message; frames are binary ones")
-	errCloseFrame    = errors.New("engine: a close frame of one byte")
 )
 
 // receiveMessages takes the bytes of one read, which it changes: masks are taken off in
@@ -326,19 +326,13 @@ func (c *Conn) endControl() {
 // peerCloses answers a close frame with payload p, behind what is queued.
 func (c *Conn) peerCloses(p []byte) {
 	w := c.ws
-	switch {
-	case len(p) == 0:
-		w.status = ws.StatusNormalClosure
-	case len(p) == 1:
-		c.refuse(inputReason(errCloseFrame))
+	status, _, err := closeframe.Read(p)
+	if err != nil {
+		c.refuse(inputReason(err))
 		return
-	default:
-		code, reason := ws.ParseCloseFrameData(p)
-		if err := ws.CheckCloseFrameData(code, reason); err != nil {
-			c.refuse(inputReason(err))
-			return
-		}
-		w.status = code
+	}
+	if w.status = status; status == ws.StatusNoStatusRcvd {
+		w.status = ws.StatusNormalClosure
 	}
 	c.stop(CloseReason{Code: PeerClosed, Text: fmt.Sprintf("close frame, status %d", w.status)})
 }

@@ -204,8 +204,9 @@ func TestAFaultOfASocketsPeerEndsItWithTheStatusThatFits(t *testing.T) {
 		"a close frame that is no text": {
 			clientFrame(ws.OpClose, true, []byte{3, 0xe8, 0xff, 0xfe}), ProtocolError, 1002,
 		},
-		"a close frame":            {clientFrame(ws.OpClose, true, nil), PeerClosed, 1000},
-		"a close frame with words": {clientFrame(ws.OpClose, true, append([]byte{0x0f, 0xa0}, "why"...)), PeerClosed, 4000},
+		"a close frame of status 5000": {clientFrame(ws.OpClose, true, []byte{0x13, 0x88}), ProtocolError, 1002},
+		"a close frame":                {clientFrame(ws.OpClose, true, nil), PeerClosed, 1000},
+		"a close frame with words":     {clientFrame(ws.OpClose, true, append([]byte{0x0f, 0xa0}, "why"...)), PeerClosed, 4000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, whole := range []bool{true, false} {
