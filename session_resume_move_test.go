@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobwas/ws"
+
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/session"
@@ -321,4 +323,33 @@ func TestABurstGoesOnWhereItWasCutOff(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A WebSocket that is closed in order is not reserved; one whose connection is lost is.
+func TestAWebSocketIsReservedUnlessItIsClosed(t *testing.T) {
+	onEachStageWith(t, func(c *zlnode.Config) {
+		gracious(c)
+		c.Sessions[0].Transport = zlnode.WS
+	}, func(t *testing.T, s *stage) {
+		enter := func(id string) *carried {
+			c := s.carry(t, zlnode.WS, 0, nil)
+			c.ask(1, "login", `{"ID":"`+id+`"}`)
+			c.ask(2, "token", `{}`)
+			return c
+		}
+		enter("a").conn.Close()
+		s.reserved(1)
+		c := enter("b")
+		if err := ws.WriteFrame(c.conn, ws.MaskFrameInPlace(ws.NewCloseFrame(ws.NewCloseFrameBody(ws.StatusGoingAway, "")))); err != nil {
+			t.Fatal(err)
+		}
+		c.conn.Close()
+		if why := receive(t, s.closed); why.Code != zlnode.ClientClosed {
+			t.Errorf("ended with %v", why)
+		}
+		if lost := s.disconnected(1); len(lost) != 1 || lost[0] != "b" {
+			t.Errorf("told of %v", lost)
+		}
+		s.reserved(1)
+	})
 }
