@@ -353,3 +353,59 @@ func TestAWebSocketIsReservedUnlessItIsClosed(t *testing.T) {
 		s.reserved(1)
 	})
 }
+
+// The usual way: the token comes with the request to authenticate. What is sent again comes
+// before the answer. A Session that has not authenticated is not reserved.
+func TestAClientResumesAsItAuthenticates(t *testing.T) {
+	t.Parallel()
+	s := guestStage(t, func(s *stage, g *guests) {
+		zlnode.Authenticate(g, "come", func(c *zlnode.SessionCall, _ *visitor, q comeBack) (a cameBack, err error) {
+			if a.Token, err = c.Session().ResumeToken(); err != nil {
+				return a, err
+			}
+			if q.Token == "wait" {
+				s.gate.pass()
+				return a, nil
+			}
+			a.Resumed, err = c.Session().Resume(c, q.Token, q.Last)
+			if k := zlnode.KindOf(err); err != nil && (k == zlnode.NotFound || k == zlnode.DataLost) {
+				_, err = c.BindOrGet("avatar", "a", nil)
+			}
+			return a, err
+		})
+	}, gracious, nil)
+	r := &returner{stream: s.stream(t)}
+	r.write(request(1, "come", `{}`))
+	r.resumed()
+	s.tick("a", 2)
+	r.ticks(0, 2)
+	r.drop()
+	s.tick("a", 2)
+	s.reserved(1)
+	q := comeBack{r.token, 1}
+	r.stream, r.last = s.stream(t), 0
+	r.write(request(1, "come", jsonOf(t, q)))
+	r.ticks(1, 4)
+	if a := r.resumed().Resumed; len(a.Actors) != 1 || a.Pushes != 3 {
+		t.Errorf("%+v", a)
+	}
+	r.write(send("note", "5"), request(6, "mark", "6"))
+	r.answered(6, nil)
+	s.await("the note", func() bool { return len(s.journal.of("note")) == 1 })
+	if why := receive(t, s.closed); why.Code != zlnode.SessionResumed {
+		t.Errorf("ended with %v", why)
+	}
+
+	c := s.stream(t)
+	c.write(request(1, "come", `{"Token":"wait"}`))
+	receive(t, s.gate.entered)
+	c.drop()
+	s.await("the session's end", func() bool { return s.gateway.Stats().Sessions == 1 })
+	s.gate.open <- struct{}{}
+	if why := receive(t, s.closed); why.Code == zlnode.SessionResumed {
+		t.Errorf("ended with %v", why)
+	}
+	if st := s.gateway.Stats(); st.SessionsReserved != 0 {
+		t.Errorf("%+v", st)
+	}
+}
