@@ -90,7 +90,6 @@ func TestAnActorThatMovesMeanwhileIsBoundAtItsNewPlace(t *testing.T) {
 
 // Clients lose their connections again and again, in the middle of what their Actors push.
 // Nothing is lost, comes twice, or out of order.
-// req: FO-15
 func TestClientsThatComeBackAgainAndAgainMissNothing(t *testing.T) {
 	const clients, drops, once, ahead = 8, 20, 7, 200 // pushes at once, and how often before the client has them
 	roomy := func(c *zlnode.Config) {
