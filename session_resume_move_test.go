@@ -42,6 +42,9 @@ func TestAnActorThatMovesMeanwhileIsBoundAtItsNewPlace(t *testing.T) {
 		r.back(m.stage)
 		r.drained()
 		m.new.quiet() // it is not asked while the old node may push
+		twice := m.stream(t)
+		twice.write(request(1, "resume without a token", jsonOf(t, comeBack{Token: r.token, Last: 1})))
+		twice.refused(1, zlnode.NotFound)
 		m.old.send(m.push("3"), m.drained())
 		b, ok := m.new.read().(*wire.Bind)
 		if !ok || b.Session == m.session || b.BindingGen <= m.gen || b.Again || string(b.Ref.RID) != "c-new" {
