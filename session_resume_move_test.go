@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobwas/ws"
+
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/session"
@@ -40,6 +42,9 @@ func TestAnActorThatMovesMeanwhileIsBoundAtItsNewPlace(t *testing.T) {
 		r.back(m.stage)
 		r.drained()
 		m.new.quiet() // it is not asked while the old node may push
+		twice := m.stream(t)
+		twice.write(request(1, "resume without a token", jsonOf(t, comeBack{Token: r.token, Last: 1})))
+		twice.refused(1, zlnode.NotFound)
 		m.old.send(m.push("3"), m.drained())
 		b, ok := m.new.read().(*wire.Bind)
 		if !ok || b.Session == m.session || b.BindingGen <= m.gen || b.Again || string(b.Ref.RID) != "c-new" {
@@ -88,7 +93,6 @@ func TestAnActorThatMovesMeanwhileIsBoundAtItsNewPlace(t *testing.T) {
 
 // Clients lose their connections again and again, in the middle of what their Actors push.
 // Nothing is lost, comes twice, or out of order.
-// req: FO-15
 func TestClientsThatComeBackAgainAndAgainMissNothing(t *testing.T) {
 	const clients, drops, once, ahead = 8, 20, 7, 200 // pushes at once, and how often before the client has them
 	roomy := func(c *zlnode.Config) {
@@ -320,5 +324,90 @@ func TestABurstGoesOnWhereItWasCutOff(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A WebSocket that is closed in order is not reserved; one whose connection is lost is.
+func TestAWebSocketIsReservedUnlessItIsClosed(t *testing.T) {
+	onEachStageWith(t, func(c *zlnode.Config) {
+		gracious(c)
+		c.Sessions[0].Transport = zlnode.WS
+	}, func(t *testing.T, s *stage) {
+		enter := func(id string) *carried {
+			c := s.carry(t, zlnode.WS, 0, nil)
+			c.ask(1, "login", `{"ID":"`+id+`"}`)
+			c.ask(2, "token", `{}`)
+			return c
+		}
+		enter("a").conn.Close()
+		s.reserved(1)
+		c := enter("b")
+		if err := ws.WriteFrame(c.conn, ws.MaskFrameInPlace(ws.NewCloseFrame(ws.NewCloseFrameBody(ws.StatusGoingAway, "")))); err != nil {
+			t.Fatal(err)
+		}
+		c.conn.Close()
+		if why := receive(t, s.closed); why.Code != zlnode.ClientClosed {
+			t.Errorf("ended with %v", why)
+		}
+		if lost := s.disconnected(1); len(lost) != 1 || lost[0] != "b" {
+			t.Errorf("told of %v", lost)
+		}
+		s.reserved(1)
+	})
+}
+
+// The usual way: the token comes with the request to authenticate. What is sent again comes
+// before the answer. A Session that has not authenticated is not reserved.
+func TestAClientResumesAsItAuthenticates(t *testing.T) {
+	t.Parallel()
+	s := guestStage(t, func(s *stage, g *guests) {
+		zlnode.Authenticate(g, "come", func(c *zlnode.SessionCall, _ *visitor, q comeBack) (a cameBack, err error) {
+			if a.Token, err = c.Session().ResumeToken(); err != nil {
+				return a, err
+			}
+			if q.Token == "wait" {
+				s.gate.pass()
+				return a, nil
+			}
+			a.Resumed, err = c.Session().Resume(c, q.Token, q.Last)
+			if k := zlnode.KindOf(err); err != nil && (k == zlnode.NotFound || k == zlnode.DataLost) {
+				_, err = c.BindOrGet("avatar", "a", nil)
+			}
+			return a, err
+		})
+	}, gracious, nil)
+	r := &returner{stream: s.stream(t)}
+	r.write(request(1, "come", `{}`))
+	r.resumed()
+	s.tick("a", 2)
+	r.ticks(0, 2)
+	r.drop()
+	s.tick("a", 2)
+	s.reserved(1)
+	q := comeBack{r.token, 1}
+	r.stream, r.last = s.stream(t), 0
+	r.write(request(1, "come", jsonOf(t, q)))
+	r.ticks(1, 4)
+	if a := r.resumed().Resumed; len(a.Actors) != 1 || a.Pushes != 3 {
+		t.Errorf("%+v", a)
+	}
+	r.write(send("note", "5"), request(6, "mark", "6"))
+	r.answered(6, nil)
+	s.await("the note", func() bool { return len(s.journal.of("note")) == 1 })
+	if why := receive(t, s.closed); why.Code != zlnode.SessionResumed {
+		t.Errorf("ended with %v", why)
+	}
+
+	c := s.stream(t)
+	c.write(request(1, "come", `{"Token":"wait"}`))
+	receive(t, s.gate.entered)
+	c.drop()
+	s.await("the session's end", func() bool { return s.gateway.Stats().Sessions == 1 })
+	s.gate.open <- struct{}{}
+	if why := receive(t, s.closed); why.Code == zlnode.SessionResumed {
+		t.Errorf("ended with %v", why)
+	}
+	if st := s.gateway.Stats(); st.SessionsReserved != 0 {
+		t.Errorf("%+v", st)
 	}
 }
