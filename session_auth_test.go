@@ -267,6 +267,65 @@ func TestUnauthenticatedSessionsAreBounded(t *testing.T) {
 	second.drained()
 }
 
+// A client that leaves gives its place among the connections back, but its handler runs on:
+// handlers are bounded too, those of OnConnect as those of Authenticate.
+func TestHandlersOfStrangersThatLeaveAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	for _, held := range []string{"OnConnect", "Authenticate"} {
+		t.Run(held, func(t *testing.T) {
+			t.Parallel()
+			s := guestStage(t, func(s *stage, g *guests) {
+				pass := func(here string) {
+					if here == held {
+						s.gate.pass()
+					}
+				}
+				zlnode.OnConnect(g, func(*zlnode.SessionCall, *visitor) error { pass("OnConnect"); return nil })
+				zlnode.Authenticate(g, "hello", func(*zlnode.SessionCall, *visitor, string) (string, error) {
+					s.journal.add("authenticate hello")
+					pass("Authenticate")
+					return "welcome", nil
+				})
+			}, func(c *zlnode.Config) { c.Sessions[0].MaxUnadmitted = most }, nil)
+			gone := func() bool { return s.gateway.Stats().Sessions == 0 }
+			hello := request(1, "hello", `""`)
+			for range most {
+				c := s.stream(t)
+				c.write(hello)
+				receive(t, s.gate.entered)
+				c.conn.Close()
+				s.await("the end of its session", gone)
+			}
+			crowded := s.stream(t)
+			if held == "Authenticate" {
+				crowded.write(hello)
+				wantRefusal(t, crowded.answer(1), zlnode.CapacityExceeded)
+			}
+			if e := crowded.end(); !e.orderly || !e.told || e.reason != session.ServerDrain {
+				t.Errorf("the server ended with %+v", e)
+			}
+			crowded.conn.Close()
+			s.await("the end of its session", gone)
+			if len(s.gate.entered) > 0 {
+				t.Error("one more handler runs")
+			}
+			close(s.gate.open)
+			for range most {
+				receive(t, s.closed)
+			}
+			if n := len(s.journal.of("authenticate")); held == "OnConnect" && n > 0 {
+				t.Errorf("%d handlers ran for clients that had left", n)
+			}
+			c := s.stream(t)
+			c.write(hello)
+			if a := c.answer(1); a.Kind != session.KindResponse {
+				t.Errorf("with all places free again: %s", a.Payload)
+			}
+		})
+	}
+}
+
 func TestAnAuthenticationIsRegisteredOnce(t *testing.T) {
 	t.Parallel()
 	yes := func(*zlnode.SessionCall, *visitor, string) (string, error) { return "", nil }

@@ -38,6 +38,7 @@ var (
 	errSessionBusy    = &Error{Kind: errkind.CapacityExceeded, Text: "the session has too many packets waiting"}
 	errNotAuthentic   = &Error{Kind: errkind.Rejected, Text: "the client has not authenticated"}
 	errAuthLate       = &Error{Kind: errkind.DeadlineExceeded, Text: "the authentication took too long"}
+	errDoorCrowded    = &Error{Kind: errkind.CapacityExceeded, Text: "too many clients connect or authenticate at once"}
 	errAuthTwice      = &Error{Kind: errkind.InvalidOperation, Text: "the client has authenticated before"}
 	errStopping       = &Error{Kind: errkind.ShuttingDown, Text: "the node is shutting down"}
 	errLinkLost       = &Error{Kind: errkind.Unavailable, Text: "the link to the actor's node was lost; the request may have run"}

@@ -250,6 +250,9 @@ func (n *Node) openSessions() error {
 			out:   session.OutboxLimits{Soft: l.OutBytes, Hard: l.OutBurstBytes, Time: l.OutTime},
 			grace: l.ReconnectGrace, keepBytes: l.ReconnectBytes,
 		}
+		if port.turns.most = int64(l.MaxUnadmitted); port.turns.most == 0 {
+			port.turns.most = engine.DefaultMaxUnadmitted
+		}
 		hello := time.Duration(-1) // who need not authenticate is admitted at once
 		if port.typ.Auth != nil {
 			hello = l.AuthTimeout + authSlack

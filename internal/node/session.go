@@ -59,6 +59,7 @@ type sessionPort struct {
 	// compressMin is the payload from which on packets to clients are compressed; 0: none.
 	compressMin int
 	authTime    time.Duration // of types with Authenticate
+	turns       doorTurns     // likewise
 	times       session.LivenessTimes
 	moves       session.RouteLimits
 	out         session.OutboxLimits
@@ -99,7 +100,9 @@ func (p *sessionPort) OnOpen(c *engine.Conn) {
 	if p.typ.OnConnect != nil || p.typ.Auth != nil {
 		s.shut(now)
 	}
-	s.arm()
+	if !s.closing {
+		s.arm()
+	}
 }
 
 // sessionKey is the id in the form of a map key.
@@ -158,6 +161,7 @@ func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		s.over(why)
 	}
 	if s.door != nil {
+		s.door.answered.Store(true) // by the end of the stream
 		s.door.owner.Free()
 	}
 	p.node.log.Debug().Uint64("session", s.id).Str("address", c.RemoteAddr()).Str("reason", clip(reason.String())).Msg("session closed")

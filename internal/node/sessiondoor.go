@@ -23,6 +23,23 @@ type door struct {
 	answered atomic.Bool
 }
 
+// doorTurns counts the turns of OnConnect and Authenticate for clients that have not
+// authenticated. One goes on when its client has left, which gives its place among the
+// connections back: so they have a bound of their own.
+type doorTurns struct {
+	most                       int64 // of each; ≤ 0: no bound
+	connecting, authenticating atomic.Int64
+}
+
+// enter takes a place for a turn, which gives it back, or reports false.
+func (t *doorTurns) enter(turns *atomic.Int64) bool {
+	if n := turns.Add(1); t.most > 0 && n > t.most {
+		turns.Add(-1)
+		return false
+	}
+	return true
+}
+
 // locked reports whether the client must authenticate before anything else.
 func (d *door) locked() bool { return d != nil && d.until != clock.Never }
 
@@ -40,12 +57,22 @@ func (s *sessionConn) frameMax() int { return s.port.frameMaxOf(!s.door.locked()
 // shut begins a Session that has a door. Loop only.
 func (s *sessionConn) shut(now clock.Mono) {
 	s.door = &door{until: clock.Never}
-	if s.port.typ.Auth != nil {
-		s.door.until = now.Add(s.port.authTime)
-	}
-	if s.port.typ.OnConnect != nil {
+	turns := &s.port.turns
+	switch {
+	case s.port.typ.Auth == nil:
 		s.mailbox().PushControl(packet{run: s.connect})
+		return
+	case s.port.typ.OnConnect == nil:
+	case !turns.enter(&turns.connecting):
+		s.endAs(refusalReason(errDoorCrowded.Kind), engine.Rejected, errDoorCrowded.Text)
+		return
+	default:
+		s.mailbox().PushControl(packet{run: func(c *SessionCall) {
+			defer turns.connecting.Add(-1)
+			s.connect(c)
+		}})
 	}
+	s.door.until = now.Add(s.port.authTime)
 }
 
 // open takes the door away; what waits in the mailbox comes before what is relayed from now
@@ -90,14 +117,22 @@ func (s *sessionConn) knock(p *session.Packet, owner *buf.Buf) {
 		s.end(session.ProtocolError, "nothing may be sent before the answer to the request to authenticate")
 		return
 	}
-	until := d.until
-	if s.enqueue(p, owner, func(c *SessionCall) {
+	until, turns := d.until, &s.port.turns
+	if !turns.enter(&turns.authenticating) {
+		s.refuse(p, errDoorCrowded)
+		s.endAs(refusalReason(errDoorCrowded.Kind), engine.Rejected, errDoorCrowded.Text)
+		return
+	}
+	if !s.enqueue(p, owner, func(c *SessionCall) {
+		defer turns.authenticating.Add(-1)
 		c.deadline = until
 		s.authenticate(c, d)
 	}) {
-		asks := session.ResponseTo(p)
-		d.asks, d.owner = &asks, owner.Ref()
+		turns.authenticating.Add(-1)
+		return
 	}
+	asks := session.ResponseTo(p)
+	d.asks, d.owner = &asks, owner.Ref()
 }
 
 // late ends a Session whose client has not authenticated in time. Loop only.
@@ -119,8 +154,8 @@ func (s *sessionConn) answerLate(err *Error) {
 
 // authenticate is the turn of Authenticate.
 func (s *sessionConn) authenticate(c *SessionCall, d *door) {
-	if s.refused {
-		return // by OnConnect, of which the client was told
+	if s.refused || d.answered.Load() {
+		return // by OnConnect, of which the client was told; or it is too late
 	}
 	var r Reply
 	err := errTurnEnded // what it is if the application's code ends its goroutine
