@@ -189,8 +189,9 @@ func TestAClientThatIsToldNotToComeBackDoesNot(t *testing.T) {
 				want := []string{"Disconnected", "Ended"}
 				if c.again {
 					want = []string{"Disconnected", "Connected"}
-					synctest.Wait()
-					(<-lines.dialled).conn.Close()
+					next := <-lines.dialled
+					synctest.Wait() // the application is told of it
+					next.conn.Close()
 				} else {
 					<-cl.Done()
 				}
