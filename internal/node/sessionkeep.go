@@ -239,7 +239,7 @@ func (k *keep) send(p *session.Packet, actor string, how *PushOptions) *Error {
 	if k.token != "" {
 		number = k.last + 1
 	}
-	q.Meta = withPushNumber(p.Meta, number)
+	q.Meta = withPushNumber(slices.Clone(p.Meta), number) // else the compiler has each push allocate, also those that are not kept
 	frame, err := s.frame(&q)
 	if err != nil {
 		return err
