@@ -35,7 +35,8 @@ LINT := go tool -modfile=internal/tools/lint/go.mod golangci-lint
 RACING := -race -gcflags=github.com/yuin/gopher-lua/...=-race=false
 # One package after the other: several start servers of their own, and a share of a
 # machine that others fill makes Redis look dead.
-TEST := go run ./internal/tools/testrun -tags=$(TAGS) -shuffle=on -p=1 $(if $(filter 1,$(RACE)),$(RACING))
+FLAGS := -tags=$(TAGS) $(if $(filter 1,$(RACE)),$(RACING))
+TEST := go run ./internal/tools/testrun -shuffle=on -p=1 $(FLAGS)
 
 # Before what only root may do.
 AS_ROOT = $(if $(filter-out 0,$(shell id -u)),sudo --non-interactive)
@@ -66,6 +67,7 @@ lint: ## run golangci-lint; the first time builds it, which takes minutes
 
 .PHONY: test
 test: ## run tests with the servers they need; PKG=, RACE=1, ARGS=
+	go build -o /dev/null $(FLAGS) $(PKG) # on all processors, which -p=1 does not
 	$(TEST) $(ARGS) -- $(PKG)
 
 .PHONY: test-web
