@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"time"
@@ -99,10 +100,16 @@ func proxyHeader(ctx context.Context, nc net.Conn) (netip.AddrPort, error) {
 }
 
 // handshake makes the server's part of a TLS handshake over nc, while ctx lasts, and
-// returns what then goes to a loop, without nc.
-func handshake(ctx context.Context, nc net.Conn, cfg *tls.Config) (*secure, error) {
+// returns what then goes to a loop, without nc. A callback of the configuration that panics
+// fails this handshake, not the process.
+func handshake(ctx context.Context, nc net.Conn, cfg *tls.Config) (s *secure, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s, err = nil, fmt.Errorf("engine: a callback of the TLS configuration panicked: %v", r)
+		}
+	}()
 	link := &tlsLink{Conn: nc}
-	s := &secure{conn: tls.Server(link, cfg), link: link}
+	s = &secure{conn: tls.Server(link, cfg), link: link}
 	if err := s.conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}

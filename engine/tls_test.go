@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,31 @@ func dialTLS(t testing.TB, addr string, cfg *tls.Config) *tls.Conn {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// An application's callback that panics costs its client the handshake, and nobody else.
+func TestAPanicOfATLSCallbackFailsThatHandshakeOnly(t *testing.T) {
+	e := start(t, 1)
+	a := newAuthority(t, "root")
+	pair := a.pair(t, "server")
+	var calls atomic.Int32
+	addr := listenOn(t, e, Listen{Transport: TLS, Protocol: testProtocol(&hooks{frame: echo}), TLS: &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if calls.Add(1) == 1 {
+				panic("no certificate comes to mind")
+			}
+			return &pair, nil
+		},
+	}})
+	cfg := &tls.Config{RootCAs: a.pool(), ServerName: "server"}
+	if err := tls.Client(dial(t, addr), cfg).Handshake(); err == nil {
+		t.Fatal("the handshake whose callback panicked has succeeded")
+	}
+	c := dialTLS(t, addr, cfg)
+	write(t, c, frame("hello"))
+	if got := readFrame(t, c); got != "hello" {
+		t.Errorf("the next client reads %q", got)
+	}
 }
 
 func TestTLSCarriesFramesBothWays(t *testing.T) {
