@@ -1,6 +1,9 @@
 package node
 
 import (
+	"errors"
+
+	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/wire"
 )
@@ -58,21 +61,27 @@ func pressed(told, pending int64) (now int64, news bool) {
 }
 
 // tell lets the owners of the bound Actors know what waits for the client, if there is news
-// or there are others. mu is held, so the last one that is sent is the newest.
+// or there are others. mu is held, so the last one that is sent is the newest. A link that is
+// full takes none: it is tried again at the next look.
 func (o *sessionOut) tell(now clock.Mono) {
 	pending, news := pressed(o.told, o.session.pending())
 	routes := o.session.routes.Load()
 	if !news && (o.told == 0 || routes == o.toldTo) || now.Sub(o.toldAt) < pressureEvery {
 		return
 	}
-	o.told, o.toldAt, o.toldTo = pending, now, routes
+	o.toldAt = now
+	full := false
 	for id, b := range routes.byActor {
 		if b.link != nil && !b.lost() {
-			b.link.sendControl(&wire.Pressure{
+			err := b.link.conn.Send(encoded(&wire.Pressure{
 				ID: []byte(id), ObjGen: b.ref.ObjectGen, Session: o.session.id, BindingGen: b.gen,
 				Pending: uint64(min(pending, wire.MaxWindow)),
-			})
+			}))
+			full = full || errors.Is(err, engine.ErrFull)
 		}
+	}
+	if !full {
+		o.told, o.toldTo = pending, routes
 	}
 }
 
