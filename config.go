@@ -196,8 +196,9 @@ type SessionListener struct {
 	// arrive. Default 65,536 and no bound.
 	MaxConns, MaxPerIP int
 
-	// AuthTimeout is what a client has from when it connects until it has authenticated, if
-	// its session type has Authenticate; without it nothing. Default 5 s.
+	// AuthTimeout is what a client has until it has authenticated, if its session type has
+	// Authenticate, from when the handshake of its Transport is over; the handshake and this
+	// together may take 1 s more. Default 5 s.
 	AuthTimeout time.Duration
 	// CompressMin is the size, in bytes, from which on payloads to clients are
 	// compressed (LZ4), if that saves an eighth at least. It takes about a microsecond

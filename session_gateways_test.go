@@ -119,7 +119,6 @@ func TestEqualNumbersOfTwoGatewaysAreNotConfused(t *testing.T) {
 // client is under way; the client comes in by another gateway. When the first
 // one is back, nothing of its old Session reaches the Actor or its new binding:
 // neither reply, relay nor disconnect.
-// req: FO-15
 func TestALateSessionOfALostGatewayTouchesNothing(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
