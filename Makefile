@@ -104,7 +104,7 @@ proctest: ## hurt processes, the Store and links at every step of a move; ARGS='
 test-net: ## hurt the network between hosts of a cluster; needs root, and installs nftables and iproute2 if need be
 	@command -v nft tc ip >/dev/null || ( set -x; $(AS_ROOT) apt-get update && \
 		$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends nftables iproute2 )
-	go test -c -race -tags=$(TAGS) -o bin/nettest ./internal/proctest
+	go test -c $(RACING) -tags=$(TAGS) -o bin/nettest ./internal/proctest
 	cd internal/proctest && $(AS_ROOT) env ZLNODE_NETTEST=1 ../../bin/nettest -test.v -test.timeout=30m -test.run='$(or $(NET),^TestOnHosts)'
 
 .PHONY: sim-mutants
