@@ -56,6 +56,11 @@ type Config struct {
 	// Default: the address that Listen was bound to. It must be set if that is a
 	// wildcard, and should be if other machines cannot reach it.
 	Advertise string
+	// Peers are nodes that this one dials because they are named here, besides those that it
+	// finds by the Store. They are all that a node without Store links to, and who dials it.
+	// Up to 1,024.
+	Peers []Peer
+
 	// Meshes are the meshes that the node is part of besides the main one, of which the
 	// fields above speak; up to 15. Role may be RoleServer in one mesh at most, in which the
 	// node's Actors live: they never leave it. A node that is no server, such as a gateway,
@@ -199,8 +204,20 @@ type Mesh struct {
 	Keys [][]byte
 	// Role says what the node does with Actors of the mesh. RoleNone, the default: nothing.
 	Role Role
-	// Listen and Advertise are as those of Config. A mesh has a port of its own.
+	// Listen, Advertise and Peers are as those of Config. A mesh has a port of its own.
 	Listen, Advertise string
+	Peers             []Peer
+}
+
+// Peer is a node that is dialled because the configuration names it. The other one need not
+// know of this one. If both are in the Store's list, too, or name each other, there is one link
+// all the same.
+type Peer struct {
+	// RID is the node's name: another one that answers is refused. "": whoever is there. A
+	// node with such a peer that turns out to be itself dials it once a minute, and no more.
+	RID string
+	// Endpoint is its "host:port". A name is looked up at each dial.
+	Endpoint string
 }
 
 // SessionListener is a port for clients.
@@ -342,7 +359,7 @@ func (c Config) internal() node.Config {
 		weight = 0
 	}
 	n := node.Config{
-		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, MeshKeys: c.MeshKeys, Role: store.Role(c.Role),
+		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, MeshKeys: c.MeshKeys, Peers: peers(c.Peers), Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
 		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
@@ -355,10 +372,19 @@ func (c Config) internal() node.Config {
 		MoveCompression: node.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,
 	}
 	for _, m := range c.Meshes {
-		n.Meshes = append(n.Meshes, node.Mesh{Name: m.Name, Keys: m.Keys, Role: store.Role(m.Role), Listen: m.Listen, Advertise: m.Advertise})
+		n.Meshes = append(n.Meshes, node.Mesh{
+			Name: m.Name, Keys: m.Keys, Role: store.Role(m.Role), Listen: m.Listen, Advertise: m.Advertise, Peers: peers(m.Peers),
+		})
 	}
 	for _, l := range c.Sessions {
 		n.Sessions = append(n.Sessions, node.SessionListener(l))
 	}
 	return n
+}
+
+func peers(named []Peer) (all []node.Peer) {
+	for _, p := range named {
+		all = append(all, node.Peer(p))
+	}
+	return all
 }

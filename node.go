@@ -72,8 +72,41 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 	return n.inner.WaitPeers(ctx, servers)
 }
 
-// Stats is a node's state at a glance: Actors, Spots, Sessions, Peers and Routes as they
-// are now, and counted from the start Dropped (one-way messages that were not
+// PeerStatus is what a node knows of another one in one of its meshes: Mesh, RID and Endpoint,
+// which may be "" where they are not known, and the Lifecycle of its process, or 0; Manual, if it
+// is one of the configuration's Peers; its State, and Since when; Attempts, the dials since there
+// was a link; LastFailure, of up to about 260 bytes, why the last dial or link ended, beginning
+// with the kind of reason, such as "Rejected: badKey".
+type PeerStatus = node.PeerStatus
+
+// PeerState says how far the link to a peer is.
+type PeerState = node.PeerState
+
+// The states of peers.
+const (
+	// PeerConfigured: it is known; its first dial is yet to come, or it is the peer that dials.
+	PeerConfigured = node.PeerConfigured
+	// PeerConnecting: it is being dialled, or the handshake goes on.
+	PeerConnecting = node.PeerConnecting
+	// PeerAdmitted: the link is open, and the peer does not serve: it is about to stop.
+	PeerAdmitted = node.PeerAdmitted
+	// PeerReady: the link is open and carries messages.
+	PeerReady = node.PeerReady
+	// PeerReconnecting: the last dial failed or the link was lost; the next dial is under way or
+	// to come, or it is the peer that dials.
+	PeerReconnecting = node.PeerReconnecting
+	// PeerNotRequired: neither hosts what the other may use, so nobody dials. A link that is
+	// there all the same is kept, and is shown as such.
+	PeerNotRequired = node.PeerNotRequired
+)
+
+// Peers returns what the node knows of the others in all its meshes: those that the Store's list
+// has, those of the configuration, and who else has linked to it; sorted by mesh, RID and
+// endpoint.
+func (n *Node) Peers() []PeerStatus { return n.inner.Peers() }
+
+// Stats is a node's state at a glance: Actors, Spots, Sessions, Peers (links, of all meshes),
+// ManualPeers (of the configuration) and Routes as they are now, and counted from the start Dropped (one-way messages that were not
 // executed), FailedSends, FailedRequests, FailedCallbacks, PushesRefused, LateReplies,
 // SlowSessions (closed because the client took its messages too slowly), PushesDropped and
 // PushesReplaced (pushes that did not go out to such a client, as their class allows),

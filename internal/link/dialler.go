@@ -31,6 +31,9 @@ func (d *Dialler) Step(now clock.Mono, ev Event) error {
 		if d.state == WaitAdmit {
 			d.admit(ev.Record)
 		} else if d.hello(ev.Record, true) {
+			if d.expect == "" {
+				d.effects = append(d.effects, Effect{Kind: EffectGreeted, Peer: d.peer})
+			}
 			d.sendAdmit()
 			d.state = WaitAdmit
 		}

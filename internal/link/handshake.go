@@ -42,6 +42,7 @@ const (
 	EffectVerified                       // the peer holds the key; decide, then Step(EventJudged)
 	EffectAdmitted                       // the link is open to and from Peer
 	EffectClose                          // flush what was sent, then close the connection
+	EffectGreeted                        // of a manual peer: it says that it is Peer, which is not proved; the shell may close the connection instead of going on
 )
 
 // Effect is one thing that the shell has to do, in the order of Effects. After
@@ -49,7 +50,7 @@ const (
 type Effect struct {
 	Kind   EffectKind
 	Record []byte // fresh bytes, which belong to the shell
-	Peer   Peer   // of EffectVerified and EffectAdmitted
+	Peer   Peer   // of EffectVerified, EffectAdmitted and EffectGreeted
 	Close  Close  // of EffectClose
 }
 

@@ -140,6 +140,8 @@ func describe(e Effect) string {
 		return "verified " + peer
 	case EffectAdmitted:
 		return "admitted " + peer
+	case EffectGreeted:
+		return "greeted " + peer
 	case EffectClose:
 		cause := []string{"", "refused", "refusedByPeer", "timedOut"}[e.Close.Cause]
 		return fmt.Sprintf("close %s reason=%v detail=%q", cause, e.Close.Reason, e.Close.Detail)

@@ -208,6 +208,8 @@ const (
 	// dialBackoffMin and dialBackoffMax bound the pause between dials of a peer.
 	dialBackoffMin = 50 * time.Millisecond
 	dialBackoffMax = 5 * time.Second
+	// dialBackoffSelf is the pause after a dial that reached this node itself.
+	dialBackoffSelf = time.Minute
 	// dialTimeout bounds one dial, handshake not included.
 	dialTimeout = 3 * time.Second
 

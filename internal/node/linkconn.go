@@ -32,7 +32,7 @@ type linkConn struct {
 	node *Node
 	mesh *mesh
 	conn *engine.Conn
-	dial *dialState // nil: accepted
+	dial *peer // nil: accepted
 	gone atomic.Bool
 	// bound are the Actors here whose Session the peer has, by their ids.
 	bound *cmap.Map[*objectCell]
@@ -42,8 +42,12 @@ type linkConn struct {
 	live     *link.Liveness
 	effects  []link.Effect
 	liveness []link.LiveEffect
-	bye      string  // the peer's goodbye
-	placing  placing // the chunk that is being read
+	bye      string            // the peer's goodbye
+	refused  wire.RejectReason // why the handshake ended, if one side refused the other
+	gaveWay  bool              // to another connection to the same node
+	placing  placing           // the chunk that is being read
+
+	opened clock.Mono // when it was published; before that 0
 
 	// Set when the peer proved itself, before the link is in the table.
 	peer     link.Peer
@@ -57,9 +61,8 @@ type linkConn struct {
 // linkHandler makes connections to links. One value serves the listener; each
 // dial has its own, which knows whom it wants to reach.
 type linkHandler struct {
-	mesh   *mesh
-	expect string
-	dial   *dialState // nil: accepted
+	mesh *mesh
+	dial *peer // nil: accepted
 }
 
 // OnOpen implements engine.Handler.
@@ -68,7 +71,7 @@ func (h *linkHandler) OnOpen(c *engine.Conn) {
 	var nonce [32]byte
 	rand.Read(nonce[:])
 	if c.Dialled() {
-		l.shake = link.NewDialler(&h.mesh.link, h.expect, nonce)
+		l.shake = link.NewDialler(&h.mesh.link, h.dial.expect, nonce)
 	} else {
 		l.shake = link.NewAcceptor(&h.mesh.link, nonce)
 	}
@@ -104,10 +107,6 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		p.move.placed(nil, &p)
 	}
 	l.unbindAll()
-	if h.dial != nil {
-		h.dial.busy.Store(false)
-	}
-	l.node.discovery.poke()
 	if l.pending != nil {
 		l.mesh.links.remove(l)
 		l.gate.Close()
@@ -117,6 +116,18 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		if l.node.app.hearNotices() {
 			l.node.tasks.Go(func() { l.node.lostLink(l) }) // a node that stops has told its clients
 		}
+	}
+	if l.shake == nil {
+		l.mesh.peers.unlinked(l, reason.String())
+	} else if l.dial != nil {
+		why := reason.String()
+		if l.gaveWay {
+			why = ""
+		}
+		l.mesh.peers.ended(l.dial, l.refused, why)
+	}
+	if l.gaveWay {
+		return
 	}
 	if l.shake != nil {
 		l.node.counters.linksRefused.Add(1)
@@ -140,6 +151,11 @@ func (l *linkConn) step(ev link.Event) {
 		switch e := l.effects[i]; e.Kind {
 		case link.EffectSend:
 			_ = l.conn.SendControl(buf.Copy(e.Record)) // a closed connection tells itself by OnClose
+		case link.EffectGreeted:
+			if !l.mesh.peers.greeted(l.dial, e.Peer) {
+				l.giveWay(e.Peer.RID)
+				return
+			}
 		case link.EffectVerified:
 			l.judge(e.Peer)
 			return
@@ -151,10 +167,21 @@ func (l *linkConn) step(ev link.Event) {
 				l.node.log.Info().Str("mesh", l.mesh.cfg.Name).Str("address", l.conn.RemoteAddr()).Stringer("reason", e.Close.Reason).Str("detail", clip(e.Close.Detail)).
 					Bool("by_peer", e.Close.Cause == link.RefusedByPeer).Int64("left_out", left).Msg("link refused")
 			}
-			l.conn.Close(engine.CloseReason{Code: engine.Rejected, Text: e.Close.Reason.String() + ": " + e.Close.Detail})
+			why := engine.CloseReason{Code: engine.Rejected, Text: e.Close.Reason.String() + ": " + e.Close.Detail}
+			if l.refused = e.Close.Reason; e.Close.Cause == link.TimedOut {
+				why = engine.CloseReason{Code: engine.PeerSilent, Text: e.Close.Detail}
+			}
+			l.conn.Close(why)
 			return
 		}
 	}
+}
+
+// giveWay ends a handshake with a node to which this one has a link, or opens one elsewhere.
+func (l *linkConn) giveWay(rid string) {
+	l.gaveWay, l.refused = true, wire.RejectDuplicate
+	l.sendControl(&wire.Reject{Reason: wire.RejectDuplicate})
+	l.conn.Close(engine.CloseReason{Code: engine.Rejected, Text: "node " + rid + " is linked by another connection"})
 }
 
 // judge decides whether the peer, which holds the mesh key, gets the slot.
@@ -179,10 +206,9 @@ func (l *linkConn) admitted(peer link.Peer) {
 	l.conn.Admit()
 	at, _ := l.live.NextDeadline()
 	l.conn.ArmTimer(at)
-	if l.dial != nil {
-		l.dial.up.Store(true)
-	}
+	l.opened = now
 	l.mesh.links.publish(l)
+	l.mesh.peers.linked(l)
 	l.node.linked(l)
 	l.node.discovery.meet()
 	l.node.log.Info().Str("mesh", l.mesh.cfg.Name).Str("peer", peer.RID).Bool("dialled", l.conn.Dialled()).Msg("link ready")

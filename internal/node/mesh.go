@@ -1,12 +1,9 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"iter"
 	"net"
-	"sync/atomic"
-	"time"
 
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
@@ -24,25 +21,13 @@ type mesh struct {
 	link     link.Config // without Keys there are no links
 	endpoint string      // that peers dial; empty: none
 	links    *links
-
-	dial map[string]*dialState // owned by discovery's goroutine
-}
-
-// dialState is what is known of dialling one peer. At most one connection to a
-// peer is being opened at a time: busy holds from the dial until the connection
-// has ended.
-type dialState struct {
-	busy atomic.Bool
-	up   atomic.Bool // the connection became a link
-
-	// Owned by discovery's goroutine.
-	lifecycle store.LeaseGen
-	failures  int
-	next      clock.Mono
+	peers    *peers
 }
 
 func newMesh(n *Node, cfg Mesh) *mesh {
-	return &mesh{node: n, cfg: cfg, links: newLinks(n.cfg.RID, n.news), dial: map[string]*dialState{}}
+	m := &mesh{node: n, cfg: cfg, links: newLinks(n.cfg.RID, n.news)}
+	m.peers = newPeers(m)
+	return m
 }
 
 // newMeshes makes the meshes of the configuration; the main one is the first. Objects live in
@@ -123,10 +108,19 @@ func (n *Node) eachLink() iter.Seq[*linkConn] {
 	}
 }
 
-// peers returns how many links there are.
-func (n *Node) peers() (count int) {
+// linkCount returns how many links there are.
+func (n *Node) linkCount() (count int) {
 	for _, m := range n.meshes {
 		count += len(m.links.all())
+	}
+	return count
+}
+
+// manualPeers returns how many peers the configuration names. What only it knows of, the Store's
+// list does not tell others.
+func (n *Node) manualPeers() (count int) {
+	for _, m := range n.meshes {
+		count += len(m.cfg.Peers)
 	}
 	return count
 }
@@ -170,73 +164,11 @@ func advertised(configured string, bound net.Addr) string {
 
 // connect starts the dials that are due and returns when the next one will be.
 func (m *mesh) connect(nodes []store.Descriptor, now clock.Mono) clock.Mono {
-	next := clock.Never
-	wanted := map[string]bool{}
-	for i := range nodes {
-		d := &nodes[i]
-		at, ok := d.In(m.cfg.Name)
-		if !ok || !m.wants(d, &at) {
-			continue
-		}
-		wanted[d.RID] = true
-		s := m.dial[d.RID]
-		if s == nil || s.lifecycle != d.Lifecycle {
-			s = &dialState{lifecycle: d.Lifecycle}
-			m.dial[d.RID] = s
-		}
-		if s.up.Swap(false) {
-			s.failures, s.next = 0, 0
-		}
-		if s.busy.Load() || m.links.to(d.RID, uint64(d.Lifecycle)) != nil {
-			continue
-		}
-		if !now.Reached(s.next) {
-			next = min(next, s.next)
-			continue
-		}
-		s.next = now.Add(backoff(s.failures))
-		s.failures++
-		m.start(s, d.RID, at.Endpoint)
-	}
-	for rid, s := range m.dial {
-		if !wanted[rid] && !s.busy.Load() {
-			delete(m.dial, rid)
-		}
+	due, next := m.peers.due(nodes, now)
+	for _, d := range due {
+		m.peers.start(d)
 	}
 	return next
-}
-
-// wants reports whether this node has to dial d, which is in the mesh as at says.
-func (m *mesh) wants(d *store.Descriptor, at *store.MeshEntry) bool {
-	switch {
-	case len(m.link.Keys) == 0, d.RID == m.node.cfg.RID, at.Endpoint == "", d.LeaseLeft <= 0:
-		return false
-	case m.cfg.Role != store.RoleServer && at.Role != store.RoleServer:
-		return false // two object clients have nothing to say to each other
-	case m.endpoint == "":
-		return true // nobody can dial this node
-	}
-	return link.ShouldDial(m.node.cfg.RID, d.RID, false)
-}
-
-// backoff is the pause after a number of failed dials.
-func backoff(failures int) time.Duration {
-	return min(dialBackoffMin<<min(failures, 10), dialBackoffMax)
-}
-
-// start dials in the background.
-func (m *mesh) start(s *dialState, rid, endpoint string) {
-	s.busy.Store(true)
-	m.node.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(m.node.life, dialTimeout)
-		defer cancel()
-		_, err := m.node.engine.Dial(ctx, endpoint, m.protocol(&linkHandler{mesh: m, expect: rid, dial: s}))
-		if err != nil {
-			m.node.log.Debug().Str("mesh", m.cfg.Name).Str("peer", rid).Str("address", endpoint).Err(err).Msg("dial failed")
-			s.busy.Store(false)
-			m.node.discovery.poke()
-		}
-	})
 }
 
 // protocol describes a link's connection to the engine.

@@ -55,29 +55,29 @@ func TestTheWholeListIsReadNowAndThen(t *testing.T) {
 // it is being opened: no second one is.
 // req: FO-18
 func TestADialIsKnownUntilItsConnectionHasEnded(t *testing.T) {
-	peer := store.Descriptor{RID: "b", Lifecycle: 3, Mesh: "main", Role: store.RoleServer, Endpoint: "127.0.0.1:1", LeaseLeft: 1}
-	list := store.NodeList{Change: 7, Nodes: []store.Descriptor{peer}}
+	d := store.Descriptor{RID: "b", Lifecycle: 3, Mesh: "main", Role: store.RoleServer, Endpoint: "127.0.0.1:1", LeaseLeft: 1}
+	list := store.NodeList{Change: 7, Nodes: []store.Descriptor{d}}
 	n, _ := meshNode(t, func() (store.NodeList, error) { return list, errors.New("away") })
 	n.home.link.Keys, n.home.cfg.Name = [][]byte{{1}}, "main"
+	known := n.home.peers.known
 	n.discovery.list.Store(&list)
-	dialling := &dialState{lifecycle: 3}
-	dialling.busy.Store(true)
-	n.home.dial["b"] = dialling
+	dialling := &peer{expect: "b", rid: "b", lifecycle: 3, busy: true}
+	known["b"] = dialling
 
 	n.discovery.refresh() // there is no grace
 	n.discovery.connect(0)
-	if len(n.discovery.nodes()) != 0 || n.home.dial["b"] != dialling {
-		t.Fatalf("past the grace: nodes %v, dials %v", n.discovery.nodes(), n.home.dial)
+	if len(n.discovery.nodes()) != 0 || known["b"] != dialling {
+		t.Fatalf("past the grace: nodes %v, dials %v", n.discovery.nodes(), known)
 	}
 	n.discovery.list.Store(&list)
 	n.discovery.connect(0)
-	if n.home.dial["b"] != dialling {
+	if known["b"] != dialling || dialling.attempts != 0 {
 		t.Error("the peer is dialled a second time")
 	}
 	n.discovery.list.Store(&store.NodeList{})
-	dialling.busy.Store(false)
+	dialling.busy = false
 	n.discovery.connect(0)
-	if len(n.home.dial) != 0 {
-		t.Errorf("a peer that is gone is remembered: %v", n.home.dial)
+	if len(known) != 0 {
+		t.Errorf("a peer that is gone is remembered: %v", known)
 	}
 }

@@ -29,7 +29,7 @@ type counters struct {
 
 // Stats is a node's state at a glance. Counters count from its start.
 type Stats struct {
-	Actors, Spots, Sessions, Peers, Routes int
+	Actors, Spots, Sessions, Peers, ManualPeers, Routes int
 
 	Dropped          uint64 // one-way messages that were not executed: no actor, no room in its queue, no lease
 	FailedSends      uint64 // one-way messages whose handler failed
@@ -76,7 +76,7 @@ func (n *Node) Stats() Stats {
 	spots := int(n.spots.Load())
 	reserved, kept := n.keeps.look()
 	return Stats{
-		Actors: max(n.actors.Len()-spots-n.passing(), 0), Spots: spots, Sessions: n.sessions.Len(), Peers: n.peers(), Routes: n.routes.known.Len(),
+		Actors: max(n.actors.Len()-spots-n.passing(), 0), Spots: spots, Sessions: n.sessions.Len(), Peers: n.linkCount(), ManualPeers: n.manualPeers(), Routes: n.routes.known.Len(),
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
 		FailedCallbacks: n.counters.failedCallbacks.Load(),
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),
