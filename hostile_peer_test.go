@@ -249,6 +249,7 @@ func TestAMemberReachesNothingOfOthers(t *testing.T) {
 			t.Errorf("the binding is broken: %v", err)
 		}
 		pushed[int](b.player, "tick")
+		s.isAway("bystander", false)
 		p.send(&wire.Goodbye{Reason: wire.GoodbyeShutdown})
 		p.end()
 		b.untouched()

@@ -168,7 +168,10 @@ func TestADeadGatewaysLateRecordsTouchNothing(t *testing.T) {
 		if notes := s.journal.of("note"); !slices.Equal(notes, []string{"3"}) {
 			t.Errorf("executed %v", notes)
 		}
-		if got := append(s.journal.of("disconnected"), s.journal.of("replaced")...); len(got) != 0 {
+		if away, err := zlnode.Request[bool](s.ctx, s.gateway.Actor("a"), "away", struct{}{}); away || err != nil {
+			t.Errorf("away is %v, %v", away, err)
+		}
+		if got := append(s.journal.of("client"), s.journal.of("replaced")...); len(got) != 0 {
 			t.Errorf("a lost client of %v", got)
 		}
 	})
