@@ -15,6 +15,13 @@ type SessionRef = node.SessionRef
 // Session returns the bound Session's name; false: none is bound.
 func (c *ActorCall) Session() (SessionRef, bool) { return c.inner.Session() }
 
+// Reconnecting reports whether the client of the bound Session has lost its connection and may
+// come back (SessionListener.ReconnectGrace): from when the Session's node has said so, until
+// the Actor is bound to another Session, as when the client resumes, or its binding ends. It
+// moves with the Actor. Pushes are kept for the client meanwhile. Without a binding it is
+// false.
+func (c *ActorCall) Reconnecting() bool { return c.inner.Reconnecting() }
+
 // CloseSession asks for the end of the bound Session, behind what the Actor has pushed. It
 // does not wait: the Session's node closes it if this binding is in force when the request
 // comes there. The client is told "kicked" and text, of which 504 bytes are kept. The Actor

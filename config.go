@@ -305,9 +305,15 @@ type SessionListener struct {
 	OutTime                 time.Duration
 
 	// ReconnectGrace is for how long a Session that has a ResumeToken is reserved when its
-	// connection is lost: its Actors stay bound and are not told, what is pushed to it is
-	// kept, and a new Session can Resume it. Then it ends as any other. Up to 1 h; default 0:
-	// never.
+	// connection is lost: its Actors stay bound and know it (ActorCall.Reconnecting,
+	// ReconnectingObserver), what is pushed to it is kept, and a new Session can Resume it.
+	// Then it ends as any other. Up to 1 h; default 0: never.
+	//
+	// A connection is lost if it is reset, or ends without a closing frame of the protocol or
+	// of WebSocket; and if the node gives it up as nothing was heard of the client for 5 s, or
+	// as the client took nothing for StallTimeout or OutTime while something waited. It is not
+	// if either side closed it by will, nor if the client was at fault, over a limit, idle, or
+	// slow although it took something.
 	ReconnectGrace time.Duration
 	// ReconnectBytes bounds the newest pushes of such a Session that are kept, also while it
 	// is connected, as nobody says what a client has read: let it hold what may be pushed in

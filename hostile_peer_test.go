@@ -192,12 +192,14 @@ func TestAMemberReachesNothingOfOthers(t *testing.T) {
 				ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1, Correlation: gen + 1, DeadlineMS: 10_000,
 				Name: []byte("note"), Codec: 1, Payload: []byte("0"),
 			}, zlnode.InvalidOperation)
+			binding := wire.BindingName{ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1}
 			p.send(
-				&wire.Unbind{ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1, Reason: wire.UnbindClosed},
+				&wire.Unbind{BindingName: binding, Reason: wire.UnbindClosed},
 				&wire.Push{Session: 1, BindingGen: gen + 1, ID: id, ObjGen: ref.ObjectGen, Name: []byte("forged"), Codec: 1, Payload: []byte("1")},
-				&wire.BindingReplaced{ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1},
-				&wire.BindingEnded{ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1},
-				&wire.SessionClose{ID: id, ObjGen: ref.ObjectGen, Session: 1, BindingGen: gen + 1, Text: []byte("forged")},
+				&wire.BindingReplaced{BindingName: binding},
+				&wire.BindingEnded{BindingName: binding},
+				&wire.SessionClose{BindingName: binding, Text: []byte("forged")},
+				&wire.SessionReconnecting{BindingName: binding},
 				&wire.Reply{Correlation: 1000 + gen, Payload: []byte("forged")},
 				&wire.ErrorReply{Correlation: 2000 + gen, Kind: 5},
 			)
@@ -247,6 +249,7 @@ func TestAMemberReachesNothingOfOthers(t *testing.T) {
 			t.Errorf("the binding is broken: %v", err)
 		}
 		pushed[int](b.player, "tick")
+		s.isAway("bystander", false)
 		p.send(&wire.Goodbye{Reason: wire.GoodbyeShutdown})
 		p.end()
 		b.untouched()

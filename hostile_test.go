@@ -319,6 +319,7 @@ func linkRecords() []wire.Record {
 	id, name := []byte("bystander"), []byte("note")
 	ref := wire.Ref{ID: id, ObjGen: 1, Mesh: []byte("main"), RID: []byte("b-owner"), Lifecycle: 1, OwnerGen: 1}
 	op := [16]byte{1}
+	binding := wire.BindingName{ID: id, ObjGen: 1, Session: 1, BindingGen: 1}
 	return []wire.Record{
 		&wire.Hello{MinVersion: 1, MaxVersion: 1, Mesh: []byte("main"), RID: []byte(evil), Lifecycle: 1, Role: wire.RoleServer},
 		&wire.Admit{Window: wire.MinWindow, Version: 1},
@@ -334,11 +335,12 @@ func linkRecords() []wire.Record {
 		&wire.ActorDestroy{Correlation: 1, Ref: ref, Op: op},
 		&wire.SessionPacket{ID: id, ObjGen: 1, Session: 1, BindingGen: 1, Name: name, Codec: 1, Payload: []byte("0")},
 		&wire.Push{Session: 1, BindingGen: 1, ID: id, ObjGen: 1, Name: name},
-		&wire.Unbind{ID: id, ObjGen: 1, Session: 1, BindingGen: 1, Reason: wire.UnbindClosed},
+		&wire.Unbind{BindingName: binding, Reason: wire.UnbindClosed},
 		&wire.Bind{Correlation: 1, Ref: ref, Session: 1, BindingGen: 1},
-		&wire.BindingReplaced{ID: id, ObjGen: 1, Session: 1, BindingGen: 1},
-		&wire.BindingEnded{ID: id, ObjGen: 1, Session: 1, BindingGen: 1},
-		&wire.SessionClose{ID: id, ObjGen: 1, Session: 1, BindingGen: 1},
+		&wire.BindingReplaced{BindingName: binding},
+		&wire.BindingEnded{BindingName: binding},
+		&wire.SessionClose{BindingName: binding},
+		&wire.SessionReconnecting{BindingName: binding},
 		&wire.ActorCreate{
 			Correlation: 1, Op: op, SourceLifecycle: 1, ID: id, Type: []byte("avatar"), ObjGen: 1, StoreVersion: 1,
 			TargetLifecycle: 1, DeadlineMS: 1000,

@@ -81,6 +81,21 @@ func (p *place) OnLeaveActor(c *zlnode.SpotCall, actor zlnode.ActorRef) error {
 	return nil
 }
 
+func (p *place) OnReconnectingActor(c *zlnode.SpotCall, _ zlnode.ActorRef) error {
+	p.w.notes.add("client away at %s", c.Node().RID())
+	return nil
+}
+
+func (p *place) OnReconnectedActor(c *zlnode.SpotCall, _ zlnode.ActorRef) error {
+	p.w.notes.add("client back at %s", c.Node().RID())
+	return nil
+}
+
+func (p *place) OnDisconnectActor(c *zlnode.SpotCall, _ zlnode.ActorRef) error {
+	p.w.notes.add("client gone at %s", c.Node().RID())
+	return nil
+}
+
 func (p *place) OnClosing(c *zlnode.SpotCall, _ zlnode.ClosingReason) error {
 	if p.w.closing != nil {
 		p.w.closing(c)
@@ -162,6 +177,7 @@ func (w *walkWorld) app(policy zlnode.RelocationPolicy) *zlnode.App {
 	zlnode.OnRequest(t, "where", func(c *zlnode.ActorCall, _ *walker, _ struct{}) (string, error) {
 		return c.Node().RID() + " " + c.Actor().SpotID(), nil
 	})
+	zlnode.OnRequest(t, "away", func(c *zlnode.ActorCall, _ *walker, _ struct{}) (bool, error) { return c.Reconnecting(), nil })
 	zlnode.OnRequest(t, "stop", func(*zlnode.ActorCall, *walker, struct{}) (struct{}, error) {
 		w.gate.pass()
 		return struct{}{}, nil

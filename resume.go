@@ -28,11 +28,12 @@ func (s *SessionContext) ResumeToken() (string, error) { return s.inner.ResumeTo
 
 // Resume goes on where the Session of that token was, whose client has lost its connection
 // and is here again: it ends the old Session, with SessionResumed for its OnDisconnect; binds
-// its Actors to this one, as Bind does, with nothing told to their Spots; and sends all that
-// was pushed to the old Session after the push with the number last (0: it got none), in
-// order, and behind it what is pushed to this one meanwhile. Without an error no push is
-// missing, sent twice or out of order, but for those that may be dropped (PushClass). Nothing
-// else of the old Session is used: its value, and requests that were under way, are lost.
+// its Actors to this one, as Bind does, of which their Spots hear by OnReconnectedActor if it
+// was known that the client was away; and sends all that was pushed to the old Session after
+// the push with the number last (0: it got none), in order, and behind it what is pushed to
+// this one meanwhile. Without an error no push is missing, sent twice or out of order, but for
+// those that may be dropped (PushClass). Nothing else of the old Session is used: its value,
+// and requests that were under way, are lost.
 //
 // Call it after the client has authenticated, best in the handler of Authenticate: the token
 // says which Session is meant, not who asks, so compare Resumed.Actors, or what you know of

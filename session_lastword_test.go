@@ -34,7 +34,7 @@ func TestASessionThatItsActorClosesBehindAMoveIsShownAllBefore(t *testing.T) {
 	onEachUsualMove(t, func(t *testing.T, m *moving) {
 		m.seal()
 		r := m.replaced()
-		ask := &wire.SessionClose{ID: r.ID, ObjGen: r.ObjGen, Session: r.Session, BindingGen: r.BindingGen, Text: []byte("banned")}
+		ask := &wire.SessionClose{BindingName: r.BindingName, Text: []byte("banned")}
 		m.new.send(m.end(m.new), m.push("2"), ask)
 		m.new.quiet()
 		m.old.send(m.push("1"), m.drained())

@@ -22,7 +22,7 @@ func (m *moving) all(h *hop, gen, corr uint64) []wire.Record {
 	replaced := *m.replaced()
 	replaced.BindingGen = gen
 	end := wire.BindingEnded(replaced)
-	ask := &wire.SessionClose{ID: end.ID, ObjGen: end.ObjGen, Session: end.Session, BindingGen: gen, Text: []byte("late")}
+	ask := &wire.SessionClose{BindingName: end.BindingName, Text: []byte("late")}
 	return []wire.Record{
 		push, drained, commit, abort, &replaced, &end, ask,
 		&wire.Reply{Correlation: corr, Codec: 1, Payload: []byte("late")}, &wire.ErrorReply{Correlation: corr, Kind: 5},
@@ -123,15 +123,17 @@ func TestADeadGatewaysLateRecordsTouchNothing(t *testing.T) {
 		late := func(p *peer, session, gen, corr uint64) {
 			t.Helper()
 			id := []byte("a")
+			binding := wire.BindingName{ID: id, ObjGen: ref.ObjectGen, Session: session, BindingGen: gen}
 			p.send(
-				&wire.Unbind{ID: id, ObjGen: ref.ObjectGen, Session: session, BindingGen: gen, Reason: wire.UnbindClosed},
+				&wire.SessionReconnecting{BindingName: binding},
+				&wire.Unbind{BindingName: binding, Reason: wire.UnbindClosed},
 				&wire.SessionPacket{ID: id, ObjGen: ref.ObjectGen, Session: session, BindingGen: gen, Name: []byte("note"), Codec: 1, Payload: []byte("1")},
 				&wire.SessionSealed{Correlation: corr}, &wire.Reply{Correlation: corr}, &wire.ErrorReply{Correlation: corr, Kind: 5},
 				&wire.SessionPacket{
 					ID: id, ObjGen: ref.ObjectGen, Session: session, BindingGen: gen, Correlation: 90, DeadlineMS: 10_000,
 					Name: []byte("note"), Codec: 1, Payload: []byte("2"),
 				},
-				&wire.Unbind{Correlation: 91, ID: id, ObjGen: ref.ObjectGen, Session: session, BindingGen: gen, Reason: wire.UnbindDisconnected},
+				&wire.Unbind{Correlation: 91, BindingName: binding, Reason: wire.UnbindDisconnected},
 				&wire.Bind{Correlation: 92, Again: true, Ref: exact, Session: session, BindingGen: gen},
 			)
 			for i, kind := range []zlnode.Kind{zlnode.InvalidOperation, zlnode.NotFound, zlnode.InvalidOperation} {
@@ -166,7 +168,10 @@ func TestADeadGatewaysLateRecordsTouchNothing(t *testing.T) {
 		if notes := s.journal.of("note"); !slices.Equal(notes, []string{"3"}) {
 			t.Errorf("executed %v", notes)
 		}
-		if got := append(s.journal.of("disconnected"), s.journal.of("replaced")...); len(got) != 0 {
+		if away, err := zlnode.Request[bool](s.ctx, s.gateway.Actor("a"), "away", struct{}{}); away || err != nil {
+			t.Errorf("away is %v, %v", away, err)
+		}
+		if got := append(s.journal.of("client"), s.journal.of("replaced")...); len(got) != 0 {
 			t.Errorf("a lost client of %v", got)
 		}
 	})

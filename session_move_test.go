@@ -56,6 +56,15 @@ func (h *hop) quiet() {
 	}
 }
 
+// away reads the word that the client of that binding is away.
+func (h *hop) away(session, gen uint64) {
+	h.t.Helper()
+	r, ok := h.read().(*wire.SessionReconnecting)
+	if !ok || string(r.ID) != h.ref.ID || r.ObjGen != h.ref.ObjectGen || r.Session != session || r.BindingGen != gen {
+		h.t.Fatalf("%+v came, want the word that the client is away", r)
+	}
+}
+
 // packet reads a client's packet with that payload.
 func (h *hop) packet(payload string) *wire.SessionPacket {
 	h.t.Helper()

@@ -112,7 +112,7 @@ func TestASessionReplacesItselfByNothing(t *testing.T) {
 
 // replaced is the record about a binding of m's Session.
 func (m *moving) replaced() *wire.BindingReplaced {
-	return &wire.BindingReplaced{ID: []byte("a"), ObjGen: m.old.ref.ObjectGen, Session: m.session, BindingGen: m.gen}
+	return &wire.BindingReplaced{BindingName: wire.BindingName{ID: []byte("a"), ObjGen: m.old.ref.ObjectGen, Session: m.session, BindingGen: m.gen}}
 }
 
 // What is said of another Session, binding, incarnation, or by a node that has not the Actor
@@ -131,7 +131,7 @@ func TestStaleWordOfABindingsEndTouchesNothing(t *testing.T) {
 			wrong(func(r *wire.BindingReplaced) { r.Session++ }), wrong(func(r *wire.BindingReplaced) { r.ID = []byte("b") }),
 		} {
 			end := wire.BindingEnded(r)
-			ask := wire.SessionClose{ID: r.ID, ObjGen: r.ObjGen, Session: r.Session, BindingGen: r.BindingGen}
+			ask := wire.SessionClose{BindingName: r.BindingName}
 			m.old.send(&r, &end, &ask)
 			if r.Session == m.session && string(r.ID) == "a" {
 				ignored += 3

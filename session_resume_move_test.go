@@ -34,10 +34,13 @@ func TestAnActorThatMovesMeanwhileIsBoundAtItsNewPlace(t *testing.T) {
 		r.ticks(0, 1)
 		r.drop()
 		m.reserved(1)
+		m.old.away(m.session, m.gen)
+		other.away(m.session, bound.BindingGen)
 		m.old.send(m.push("1"))
 		m.seal()
 		m.old.send(m.push("2"))
 		m.new.send(m.end(m.new), m.push("4"))
+		m.new.away(m.session, m.gen)
 		m.new.quiet()
 		r.back(m.stage)
 		r.drained()
@@ -52,7 +55,7 @@ func TestAnActorThatMovesMeanwhileIsBoundAtItsNewPlace(t *testing.T) {
 		}
 		next := m.push("6")
 		next.Session, next.BindingGen = b.Session, b.BindingGen
-		m.new.send(m.push("5"), &wire.BindingReplaced{ID: []byte("a"), ObjGen: 5, Session: m.session, BindingGen: m.gen},
+		m.new.send(m.push("5"), m.replaced(),
 			&wire.Reply{Correlation: b.Correlation, Payload: []byte("avatar")}, next)
 		m.new.quiet()
 		again, ok := other.read().(*wire.Bind)
@@ -79,8 +82,8 @@ func TestAnActorThatMovesMeanwhileIsBoundAtItsNewPlace(t *testing.T) {
 		}
 		// Late records of both nodes.
 		m.old.send(m.push("9"), m.sealing(), m.drained())
-		m.new.send(m.push("9"), &wire.BindingEnded{ID: []byte("a"), ObjGen: 5, Session: m.session, BindingGen: m.gen},
-			&wire.SessionClose{ID: []byte("a"), ObjGen: 5, Session: m.session, BindingGen: m.gen})
+		m.new.send(m.push("9"), &wire.BindingEnded{BindingName: m.replaced().BindingName},
+			&wire.SessionClose{BindingName: m.replaced().BindingName})
 		next.Payload = []byte("7")
 		m.new.send(next)
 		r.ticks(7, 8)

@@ -206,15 +206,16 @@ func TestAClientThatStaysAwayIsMissedOnce(t *testing.T) {
 		if why := receive(t, s.closed); why.Code != zlnode.ConnectionLost {
 			t.Errorf("ended with %v", why)
 		}
-		s.disconnected(1)
+		s.hears("a away", "a gone")
+		s.isAway("a", false)
 		r.back(s)
 		r.refused(1, zlnode.NotFound)
 		r.write(request(2, "login", `{"ID":"a"}`))
 		r.answered(2, nil)
 		s.tick("a", 1)
 		r.ticks(1, 2)
-		if lost := s.journal.of("disconnected"); len(lost) != 1 {
-			t.Errorf("told of %v", lost)
+		if told := s.journal.of("client"); len(told) != 0 {
+			t.Errorf("told of %v", told)
 		}
 		if st := s.gateway.Stats(); st.SessionsReserved != 0 || st.KeptBytes == 0 {
 			t.Errorf("%+v", st)

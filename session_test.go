@@ -251,6 +251,7 @@ func (s *stage) defineAvatar(app *zlnode.App) {
 		}
 		return 0, nil
 	})
+	zlnode.OnRequest(a, "away", func(c *zlnode.ActorCall, _ *avatar, _ struct{}) (bool, error) { return c.Reconnecting(), nil })
 	zlnode.OnSendRaw(a, "swallow", func(_ *zlnode.ActorCall, _ *avatar, payload []byte) error {
 		s.journal.add("swallowed %d", len(payload))
 		return nil

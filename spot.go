@@ -33,7 +33,8 @@ func (t *SpotType[S]) Name() string { return t.t.Name }
 
 // Configurer is the first of the callbacks that a Spot's value may have: Configure, then
 // OnCreate (Admitter) and OnInitialize (Initializer), later OnActorJoin (JoinAdmitter),
-// OnJoinedActor (JoinObserver), OnLeaveActor (LeaveObserver), OnDisconnectActor
+// OnJoinedActor (JoinObserver), OnLeaveActor (LeaveObserver), OnReconnectingActor
+// (ReconnectingObserver), OnReconnectedActor (ReconnectedObserver), OnDisconnectActor
 // (DisconnectObserver) and OnClosing (Closer). What the value does not implement is a
 // no-op; a method of that name with other parameters or results is a mistake that Start
 // reports. A line like this one has the compiler check one:
@@ -62,6 +63,24 @@ type Initializer interface{ OnInitialize(c *SpotCall) error }
 // stays as it is.
 type DisconnectObserver interface {
 	OnDisconnectActor(c *SpotCall, actor ActorRef) error
+}
+
+// ReconnectingObserver runs once for each binding of an Actor in the Spot whose client has lost
+// its connection and may come back (SessionListener.ReconnectGrace), so that the Spot can
+// spare the Actor, say, or pause. Next come OnReconnectedActor (ReconnectedObserver) or
+// OnDisconnectActor, in that order with it and with what follows; and nothing if the Actor is
+// destroyed meanwhile. If it goes to another Spot meanwhile, it is that Spot which is told how
+// it ends; it can see by ActorCall.Reconnecting that the client is away. It is not run for a
+// client that is back before its loss is known.
+type ReconnectingObserver interface {
+	OnReconnectingActor(c *SpotCall, actor ActorRef) error
+}
+
+// ReconnectedObserver runs when an Actor in the Spot whose client was reconnecting is bound to
+// another Session: as its client has come back and that Session resumes the one it had, or
+// otherwise.
+type ReconnectedObserver interface {
+	OnReconnectedActor(c *SpotCall, actor ActorRef) error
 }
 
 // Closer runs when the Spot is closed, behind all work that was accepted. c's deadline is
@@ -191,6 +210,7 @@ func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotT
 	var value any = (*S)(nil)
 	checkCallbacks(app, "spot type", t.Name, value,
 		reflect.TypeFor[Configurer](), reflect.TypeFor[Admitter](), reflect.TypeFor[Initializer](), reflect.TypeFor[DisconnectObserver](),
+		reflect.TypeFor[ReconnectingObserver](), reflect.TypeFor[ReconnectedObserver](),
 		reflect.TypeFor[Closer](), reflect.TypeFor[JoinAdmitter](), reflect.TypeFor[JoinObserver](), reflect.TypeFor[LeaveObserver]())
 	joinCallbacks(app, t, value)
 	if _, ok := value.(Configurer); ok {
@@ -211,6 +231,16 @@ func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotT
 	if _, ok := value.(DisconnectObserver); ok {
 		t.OnDisconnectActor = func(c *node.Call, s any, actor ActorRef) error {
 			return s.(DisconnectObserver).OnDisconnectActor(spotCall(c), actor)
+		}
+	}
+	if _, ok := value.(ReconnectingObserver); ok {
+		t.OnReconnectingActor = func(c *node.Call, s any, actor ActorRef) error {
+			return s.(ReconnectingObserver).OnReconnectingActor(spotCall(c), actor)
+		}
+	}
+	if _, ok := value.(ReconnectedObserver); ok {
+		t.OnReconnectedActor = func(c *node.Call, s any, actor ActorRef) error {
+			return s.(ReconnectedObserver).OnReconnectedActor(spotCall(c), actor)
 		}
 	}
 	if _, ok := value.(Closer); ok {

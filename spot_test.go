@@ -17,9 +17,20 @@ type lobby struct{ journal *journal }
 
 func (l *lobby) OnDisconnectActor(_ *zlnode.SpotCall, actor zlnode.ActorRef) error {
 	l.journal.add("disconnected %s", actor.ID)
+	l.journal.add("client %s gone", actor.ID)
 	if strings.HasPrefix(actor.ID, "bad") {
 		panic("a callback that breaks")
 	}
+	return nil
+}
+
+func (l *lobby) OnReconnectingActor(_ *zlnode.SpotCall, actor zlnode.ActorRef) error {
+	l.journal.add("client %s away", actor.ID)
+	return nil
+}
+
+func (l *lobby) OnReconnectedActor(_ *zlnode.SpotCall, actor zlnode.ActorRef) error {
+	l.journal.add("client %s back", actor.ID)
 	return nil
 }
 

@@ -44,6 +44,13 @@ type objectCell struct {
 	// Actor's turn.
 	pressure atomic.Pointer[pressure]
 
+	// away is the latest word that the bound client is away; nil: none waits for the Actor's
+	// turn.
+	away atomic.Pointer[bindingKey]
+
+	// news is what a Spot has yet to be told of clients; nil: it is an Actor.
+	news *spotNews
+
 	// calm is to be run when yields is 0. Under the gate.
 	calm atomic.Pointer[func(*turn)]
 
@@ -84,6 +91,9 @@ func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held 
 	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0}
 	c.version.Store(uint64(version))
 	c.context.cell, held.cell = c, c
+	if t.Kind != store.Actor {
+		c.news = &spotNews{}
+	}
 	limits := n.queueLimits()
 	if g := n.gateOf(t); g != nil {
 		c.group.Store(g)

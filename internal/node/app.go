@@ -45,11 +45,13 @@ type ObjectType struct {
 	Restore func(instance any, state []byte) error
 
 	// Of Spots; nil ones do nothing. OnCreate is of User Spots.
-	Configure         func(c *Call, instance any) error
-	OnCreate          func(c *Call, instance any, request []byte) (Admission, error)
-	OnInitialize      func(c *Call, instance any) error
-	OnDisconnectActor func(c *Call, instance any, actor ActorRef) error
-	OnClosing         func(c *Call, instance any, reason ClosingReason) error
+	Configure           func(c *Call, instance any) error
+	OnCreate            func(c *Call, instance any, request []byte) (Admission, error)
+	OnInitialize        func(c *Call, instance any) error
+	OnDisconnectActor   func(c *Call, instance any, actor ActorRef) error
+	OnReconnectingActor func(c *Call, instance any, actor ActorRef) error
+	OnReconnectedActor  func(c *Call, instance any, actor ActorRef) error
+	OnClosing           func(c *Call, instance any, reason ClosingReason) error
 
 	// Of Joins; see joincalls.go. OnActorJoin is of User Spots, which without one let
 	// everybody in; the next two are of User Spots and Entry Spots, the last is of Actors.

@@ -25,12 +25,23 @@ type bindingKey struct {
 	gen     uint64 // never 0 in a binding
 }
 
+// wire is how the Actor's owner names the binding to the Session's.
+func (k *bindingKey) wire(ref *ActorRef) wire.BindingName {
+	return wire.BindingName{ID: []byte(ref.ID), ObjGen: ref.ObjectGen, Session: k.session, BindingGen: k.gen}
+}
+
+// bindingKey is that of the binding that the peer names.
+func (l *linkConn) bindingKey(b *wire.BindingName) bindingKey {
+	return bindingKey{link: l, session: b.Session, gen: b.BindingGen}
+}
+
 // binding is what an Actor's owner knows of the bound Session: all that a push
 // needs. The Actor's turn owns it.
 type binding struct {
 	key   bindingKey
 	local *sessionConn // if the Session is at this node
 	asked bool         // the Actor has asked for the Session's end
+	away  bool         // the client has lost its connection and may come back; see clientAway
 	// pending is what waits for the client of a Session at another node, as it told last.
 	pending int64
 }
@@ -61,9 +72,12 @@ func (t *turn) take(b binding) {
 	switch {
 	case before.key.gen == 0:
 	case !before.stands(): // its link was lost, and the turn that would say so is behind this one
-		t.node.disconnected(t.cell.spotNow(), t.cell.ref, nil)
+		t.node.tellSpot(clientGone, t.cell.spotNow(), t.cell.ref, nil)
 	case before.key.link != b.key.link || before.key.session != b.key.session:
 		t.node.tellReplaced(before, &t.cell.ref)
+		if before.away {
+			t.node.tellSpot(clientBack, t.cell.spotNow(), t.cell.ref, nil)
+		}
 	}
 }
 
@@ -113,7 +127,7 @@ func (t *turn) unregister(key bindingKey, ended func(*Error)) {
 		err = errBindingOver
 	default:
 		t.cell.bind(binding{})
-		t.node.disconnected(t.cell.spotNow(), t.cell.ref, ended)
+		t.node.tellSpot(clientGone, t.cell.spotNow(), t.cell.ref, ended)
 		return
 	}
 	if ended != nil {
@@ -183,7 +197,7 @@ func (l *linkConn) unbind(u *wire.Unbind) {
 			l.sendControl(&wire.Reply{Correlation: corr})
 		}
 	}
-	key := bindingKey{link: l, session: u.Session, gen: u.BindingGen}
+	key := l.bindingKey(&u.BindingName)
 	if cell, ok := l.node.actors.LoadBytes(u.ID); ok && cell.ref.ObjectGen == u.ObjGen {
 		cell.ended(func(t *turn) { t.unregister(key, ended) })
 	} else if ended != nil {
@@ -204,6 +218,11 @@ type sessionBinding struct {
 	ended bool // the Actor is gone, as its owner has said
 
 	way *sessionWay // nil: the Actor has never moved while it was bound
+}
+
+// name is how the Session of that id names the binding to the Actor's owner.
+func (b *sessionBinding) name(session uint64) wire.BindingName {
+	return wire.BindingName{ID: []byte(b.ref.ID), ObjGen: b.ref.ObjectGen, Session: session, BindingGen: b.gen}
 }
 
 // lost reports whether the way to the Actor is gone for good.
@@ -407,6 +426,9 @@ func (s *sessionConn) publish(b *sessionBinding) *Error {
 	next.byActor[b.ref.ID] = b
 	next.byType[b.typ] = b
 	s.routes.Store(next)
+	if s.away {
+		b.tellAway(s.id)
+	}
 	return nil
 }
 
@@ -417,9 +439,7 @@ func (b *sessionBinding) unbind(session uint64) {
 		b.cell.ended(func(t *turn) { t.unregister(key, nil) })
 		return
 	}
-	b.link.sendControl(&wire.Unbind{
-		ID: []byte(b.ref.ID), ObjGen: b.ref.ObjectGen, Session: session, BindingGen: b.gen, Reason: wire.UnbindClosed,
-	})
+	b.link.sendControl(&wire.Unbind{BindingName: b.name(session), Reason: wire.UnbindClosed})
 }
 
 // Push sends an Actor's message to the client of the bound Session. The bytes

@@ -35,7 +35,7 @@ type tie struct {
 // Session. Under the Actor's claim, behind its last push.
 func (n *Node) tellReplaced(b binding, ref *ActorRef) {
 	if l := b.key.link; l != nil {
-		l.sendControl(&wire.BindingReplaced{ID: []byte(ref.ID), ObjGen: ref.ObjectGen, Session: b.key.session, BindingGen: b.key.gen})
+		l.sendControl(&wire.BindingReplaced{BindingName: b.key.wire(ref)})
 		return
 	}
 	n.bindingReplaced(tie{b.key, ref.ID, ref.ObjectGen})
@@ -44,7 +44,7 @@ func (n *Node) tellReplaced(b binding, ref *ActorRef) {
 // tellEnded tells the owner of a binding's Session that the Actor is gone. Under its claim.
 func (n *Node) tellEnded(b binding, ref *ActorRef) {
 	if l := b.key.link; l != nil {
-		l.sendControl(&wire.BindingEnded{ID: []byte(ref.ID), ObjGen: ref.ObjectGen, Session: b.key.session, BindingGen: b.key.gen})
+		l.sendControl(&wire.BindingEnded{BindingName: b.key.wire(ref)})
 		return
 	}
 	n.bindingEnded(tie{b.key, ref.ID, ref.ObjectGen})
@@ -85,9 +85,7 @@ func (c *Call) CloseSession(text string) error {
 	}
 	b.asked = true // one record for each binding, as it waits for no credit
 	if l := b.key.link; l != nil {
-		l.sendControl(&wire.SessionClose{
-			ID: []byte(ref.ID), ObjGen: ref.ObjectGen, Session: b.key.session, BindingGen: b.key.gen, Text: []byte(text),
-		})
+		l.sendControl(&wire.SessionClose{BindingName: b.key.wire(ref), Text: []byte(text)})
 		return nil
 	}
 	c.cell.node.closeFor(tie{b.key, ref.ID, ref.ObjectGen}, text)
@@ -97,28 +95,26 @@ func (c *Call) CloseSession(text string) error {
 // bindingRecord takes what an Actor's owner says of a binding; handled is false for other
 // records.
 func (l *linkConn) bindingRecord(cmd wire.Command, body []byte) (handled bool, err error) {
-	named := func(id []byte, objGen, session, gen uint64) tie {
-		return tie{bindingKey{link: l, session: session, gen: gen}, string(id), objGen}
-	}
+	named := func(b *wire.BindingName) tie { return tie{l.bindingKey(b), string(b.ID), b.ObjGen} }
 	switch cmd {
 	case wire.CmdBindingReplaced:
 		r, err := wire.DecodeBindingReplaced(body)
 		if err != nil {
 			return true, err
 		}
-		l.node.bindingReplaced(named(r.ID, r.ObjGen, r.Session, r.BindingGen))
+		l.node.bindingReplaced(named(&r.BindingName))
 	case wire.CmdBindingEnded:
 		r, err := wire.DecodeBindingEnded(body)
 		if err != nil {
 			return true, err
 		}
-		l.node.bindingEnded(named(r.ID, r.ObjGen, r.Session, r.BindingGen))
+		l.node.bindingEnded(named(&r.BindingName))
 	case wire.CmdSessionClose:
 		r, err := wire.DecodeSessionClose(body)
 		if err != nil {
 			return true, err
 		}
-		l.node.closeFor(named(r.ID, r.ObjGen, r.Session, r.BindingGen), string(r.Text))
+		l.node.closeFor(named(&r.BindingName), string(r.Text))
 	default:
 		return false, nil
 	}
@@ -282,7 +278,7 @@ func (s *sessionConn) endBinding(ctx context.Context, b *sessionBinding, ended c
 		b.cell.ended(func(t *turn) { t.unregister(key, func(err *Error) { ended <- err }) })
 		return
 	}
-	told := wire.Unbind{ID: []byte(b.ref.ID), ObjGen: b.ref.ObjectGen, Session: s.id, BindingGen: b.gen, Reason: wire.UnbindDisconnected}
+	told := wire.Unbind{BindingName: b.name(s.id), Reason: wire.UnbindDisconnected}
 	corr, err := b.link.pending.add(completeFunc(func(r result) {
 		r.owner.Free()
 		ended <- r.err

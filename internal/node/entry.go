@@ -10,10 +10,6 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
-// disconnectsMax is how many notices of lost clients may wait for turns of Spots before no
-// further Actor is bound. So they are bounded by it and by the bindings that stood then.
-const disconnectsMax = 65_536
-
 // openEntry makes the node's Entry Spot and runs its OnInitialize. Before that has
 // returned nobody learns of the Spot (CR-16).
 func (n *Node) openEntry(ctx context.Context) error {
@@ -216,40 +212,6 @@ func (a *objectCell) lifecycle(f func(*turn)) {
 	a.box.PushLifecycle(controlMessage(f))
 }
 
-// disconnected tells the Actor's Spot that the client that was bound to it is gone: once
-// for each binding, in the Spot's own turn (MB-03, MB-04). ended, if not nil, is called when
-// it has been told, or has ended.
-func (n *Node) disconnected(spot *objectCell, actor ActorRef, ended func(*Error)) {
-	if spot == nil || spot.typ.OnDisconnectActor == nil {
-		if ended != nil {
-			ended(nil)
-		}
-		return
-	}
-	n.disconnects.Add(1)
-	n.tellOfDisconnect(spot, actor, ended)
-}
-
-func (n *Node) tellOfDisconnect(spot *objectCell, actor ActorRef, ended func(*Error)) {
-	spot.lifecycle(func(t *turn) {
-		if t.refused == nil && !n.mayAct(clock.Now()) {
-			n.late.add(func() { n.tellOfDisconnect(spot, actor, ended) })
-			return
-		}
-		defer func() { // also if the callback ends its goroutine
-			n.disconnects.Add(-1)
-			if ended != nil {
-				ended(nil)
-			}
-		}()
-		if t.refused == nil {
-			_ = spot.callback(t.claim, "OnDisconnectActor", clock.Never, func(c *Call) error {
-				return spot.typ.OnDisconnectActor(c, spot.instance, actor)
-			})
-		}
-	})
-}
-
 // late is what waits until the node may act again, which the sweeper sees. It is bounded
 // by who adds to it.
 type late struct {
@@ -272,9 +234,4 @@ func (l *late) run() {
 	for _, f := range waiting {
 		f()
 	}
-}
-
-var errDisconnectsFull = &Error{
-	Kind: errkind.CapacityExceeded,
-	Text: "the spots of the node have too many lost clients to hear of; an OnDisconnectActor is too slow for how many leave",
 }

@@ -380,7 +380,7 @@ func TestCallbacksAndInstanceSpotsRegisterNoJoin(t *testing.T) {
 		}
 		told := make(chan error, 1)
 		c.typ.OnDisconnectActor = func(c *Call, s any, _ ActorRef) error { told <- try(c, s); return nil }
-		w.node.disconnected(c, a.ref, nil)
+		w.node.tellSpot(clientGone, c, a.ref, nil)
 		w.wantError("OnDisconnectActor", await(t, "the handler", told), errJoinNotHere)
 	}
 	told := make(chan error, 1)

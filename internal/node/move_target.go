@@ -475,7 +475,7 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		n.counters.targetResume.add(clock.Now().Sub(i.mine))
 		i.log("a move to here is over, and its actor runs", nil)
 		if i.clientGone {
-			n.disconnected(i.spotHere(), i.cell.ref, nil)
+			n.tellSpot(clientGone, i.spotHere(), i.cell.ref, nil)
 		}
 	case relay.TargetStuck:
 		i.leaveRow()

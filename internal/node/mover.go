@@ -121,7 +121,10 @@ func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 	if bound.stands() {
 		n.drained(*bound, v.id.relocation, c.ref)
 		owner := bound.key.owner(n)
-		m.HasBinding, m.Binding = true, wire.MovedBinding{Owner: owner.wire(), Session: bound.key.session, BindingGen: bound.key.gen}
+		m.HasBinding, m.Binding = true, wire.MovedBinding{
+			Owner: owner.wire(), Session: bound.key.session, BindingGen: bound.key.gen,
+			ClientAway: c.binding.away && c.binding.key == bound.key, // bound is from before the seal
+		}
 	} else { // the end of a binding that is over waits behind the seal, where it will be refused
 		m.ClientGone = c.binding.key.gen != 0
 	}

@@ -71,12 +71,9 @@ func (o *sessionOut) tell(now clock.Mono) {
 	}
 	o.toldAt = now
 	full := false
-	for id, b := range routes.byActor {
+	for _, b := range routes.byActor {
 		if b.link != nil && !b.lost() {
-			err := b.link.conn.Send(encoded(&wire.Pressure{
-				ID: []byte(id), ObjGen: b.ref.ObjectGen, Session: o.session.id, BindingGen: b.gen,
-				Pending: uint64(min(pending, wire.MaxWindow)),
-			}))
+			err := b.link.conn.Send(encoded(&wire.Pressure{BindingName: b.name(o.session.id), Pending: uint64(min(pending, wire.MaxWindow))}))
 			full = full || errors.Is(err, engine.ErrFull)
 		}
 	}
@@ -98,7 +95,7 @@ func (l *linkConn) pressure(p *wire.Pressure) {
 	if !ok || cell.ref.ObjectGen != p.ObjGen {
 		return
 	}
-	word := &pressure{bindingKey{link: l, session: p.Session, gen: p.BindingGen}, int64(p.Pending)}
+	word := &pressure{l.bindingKey(&p.BindingName), int64(p.Pending)}
 	if cell.pressure.Swap(word) != nil {
 		return
 	}

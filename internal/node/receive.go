@@ -92,6 +92,12 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 			return err
 		}
 		l.pressure(&p)
+	case wire.CmdSessionReconnecting:
+		r, err := wire.DecodeSessionReconnecting(body)
+		if err != nil {
+			return err
+		}
+		l.clientAway(&r)
 	case wire.CmdBind:
 		b, err := wire.DecodeBind(flags, body)
 		if err != nil {

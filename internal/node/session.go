@@ -39,7 +39,8 @@ type sessionConn struct {
 	moving atomic.Int32 // bound Actors that move, or whose move is not over for this Session
 	mu     sync.Mutex   // guards closed, changes of routes, what waits in them, and the sending of packets
 	closed bool
-	asked  int // binds under way, which have a place each; mu guards it
+	away   bool // its connection is lost and it is reserved, which the owners of its Actors know; mu guards it
+	asked  int  // binds under way, which have a place each; mu guards it
 
 	replacement atomic.Pointer[replacement] // nil: no other Session has taken an Actor of this one
 	notices     atomic.Int32                // that wait for the Session's turn
@@ -155,7 +156,7 @@ func (p *sessionPort) OnTimer(c *engine.Conn, now clock.Mono) {
 func (p *sessionPort) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	s := c.Data().(*sessionConn)
 	why := disconnectOf(reason)
-	if k := s.keep.Load(); k != nil && k.reserves(reason, &why) {
+	if k := s.keep.Load(); k != nil && s.goesOn(k, reason, &why) {
 		s.endOut()
 	} else {
 		s.over(why)

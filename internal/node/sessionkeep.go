@@ -346,18 +346,20 @@ func (s *sessionConn) meant(why engine.CloseReason) {
 	}
 }
 
-// reserves takes the connection's end, and reports whether the Session goes on without it.
-// why is that of the end, which it may change. Loop only.
-func (k *keep) reserves(reason engine.CloseReason, why *Disconnect) bool {
+// reserves takes the connection's end, and reports whether the Session goes on without it:
+// reserved, unless another one resumes it already. why is that of the end, which it may change.
+// Loop only. The Session's mu is held, so that its Actors are told that the client is away
+// before that it is gone.
+func (k *keep) reserves(reason engine.CloseReason, why *Disconnect) (goesOn, reserved bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer func() { k.closed = true }()
 	switch {
 	case k.finished:
 		*why = *k.why
-		return false
+		return false, false
 	case k.taken:
-		return true
+		return true, false
 	}
 	s := k.session
 	may := k.token != "" && !k.holding && !k.choked && s.door == nil && dropped(reason) && !s.final.Load() && !s.node.stopping.Load() && s.replacement.Load() == nil
@@ -367,10 +369,10 @@ func (k *keep) reserves(reason engine.CloseReason, why *Disconnect) bool {
 	}
 	if !may {
 		k.finishes(why)
-		return false
+		return false, false
 	}
 	k.cut, k.until = true, clock.Now().Add(s.port.grace)
-	return true
+	return true, true
 }
 
 // dropped reports whether a connection that ended so was lost, rather than closed. The engine

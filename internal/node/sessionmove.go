@@ -72,7 +72,7 @@ func (n *Node) drained(b binding, relocation [16]byte, ref ActorRef) {
 // Actor runs it is to be its binding. NotFound: the Session is over, and its end is to be
 // told like that of any binding. Unavailable: this node has no link to the Session's.
 func (n *Node) adopt(m *wire.MovedBinding) (binding, *Error) {
-	b := binding{key: bindingKey{session: m.Session, gen: m.BindingGen}}
+	b := binding{key: bindingKey{session: m.Session, gen: m.BindingGen}, away: m.ClientAway}
 	if n.isSelf(&m.Owner) {
 		if b.local = n.session(m.Session); b.local == nil {
 			return binding{}, errBindingOver.of(opMoveSession, "")

@@ -256,7 +256,7 @@ func TestAnActorKnowsWhatWaitsWhereverItMoves(t *testing.T) {
 		{c.nodes[2].home.links.to(c.nodes[1].cfg.RID, 0), b.key.session, b.key.gen, 1},
 		{b.key.link, b.key.session, b.key.gen, 2},
 	} {
-		stale.link.pressure(&wire.Pressure{ID: []byte("ada"), ObjGen: stale.objGen, Session: stale.session, BindingGen: stale.gen, Pending: 1})
+		stale.link.pressure(&wire.Pressure{BindingName: wire.BindingName{ID: []byte("ada"), ObjGen: stale.objGen, Session: stale.session, BindingGen: stale.gen}, Pending: 1})
 		if n := c.bindingOf(cell).pending; n <= outMark {
 			t.Errorf("%+v was believed: %d", stale, n)
 		}
@@ -279,7 +279,7 @@ func TestWordsOfPressureDoNotPileUp(t *testing.T) {
 	<-entered
 	before := cell.box.Len()
 	for n := range uint64(10_000) {
-		b.key.link.pressure(&wire.Pressure{ID: []byte("ada"), ObjGen: 1, Session: b.key.session, BindingGen: b.key.gen, Pending: n})
+		b.key.link.pressure(&wire.Pressure{BindingName: wire.BindingName{ID: []byte("ada"), ObjGen: 1, Session: b.key.session, BindingGen: b.key.gen}, Pending: n})
 	}
 	if n := cell.box.Len() - before; n > 1 {
 		t.Errorf("%d of them wait", n)

@@ -510,6 +510,14 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 		ev.Kind = session.RouteCommit
 	}
 	b.way.step(clock.Now(), ev, next)
+	// That the client is away goes along with the Actor, if its owner knew when it took the
+	// state. Of a loss since then it has not heard, so the Actor's owner now is told; a second
+	// time does nothing.
+	if s.away {
+		if b = s.routes.Load().byActor[next.ref.ID]; b.link == link {
+			b.tellAway(s.id)
+		}
+	}
 	failpoint.Hit("R15.O.after")
 }
 

@@ -69,6 +69,8 @@ func Decode(record []byte) (Record, error) {
 		return boxed(DecodeBindingEnded(body))
 	case CmdSessionClose:
 		return boxed(DecodeSessionClose(body))
+	case CmdSessionReconnecting:
+		return boxed(DecodeSessionReconnecting(body))
 	case CmdPush:
 		return boxed(DecodePush(flags, body))
 	case CmdPressure:

@@ -6,7 +6,7 @@ import "strconv"
 type Command uint8
 
 // The commands. 45 is reserved for session control; a peer that sends it today is refused.
-// 16–23, 25–28 and 35 are of this project: the contract has no number for them.
+// 16–23, 25–29 and 35 are of this project: the contract has no number for them.
 const (
 	CmdHello                  Command = 1
 	CmdAdmit                  Command = 2
@@ -34,6 +34,7 @@ const (
 	CmdSourceDrained          Command = 26
 	CmdBindingEnded           Command = 27
 	CmdSessionClose           Command = 28
+	CmdSessionReconnecting    Command = 29
 	CmdPressure               Command = 35
 	CmdPush                   Command = 36
 	CmdUnbind                 Command = 37
@@ -141,6 +142,7 @@ var table = [256]Info{
 	CmdSourceDrained:          {Name: "sourceDrained", Form: OneWay, After: true},
 	CmdBindingEnded:           {Name: "bindingEnded", Form: OneWay, After: true},
 	CmdSessionClose:           {Name: "sessionClose", Form: OneWay, After: true},
+	CmdSessionReconnecting:    {Name: "sessionReconnecting", Form: OneWay, After: true},
 	CmdPressure:               {Name: "pressure", Form: OneWay, After: true},
 	CmdPush:                   {Name: "push", Form: OneWay, After: true, Credited: true, Flags: FlagClass},
 	CmdUnbind:                 {Name: "unbind", Form: Either, After: true, Flags: FlagRequest},

@@ -141,7 +141,11 @@ func printFields(prefix string, v reflect.Value) string {
 		name, f := prefix+v.Type().Field(i).Name, v.Field(i)
 		switch f.Kind() {
 		case reflect.Struct:
-			lines = append(lines, printFields(name+".", f))
+			inner := name + "."
+			if v.Type().Field(i).Anonymous { // its fields are those of the record
+				inner = prefix
+			}
+			lines = append(lines, printFields(inner, f))
 		case reflect.Slice:
 			lines = append(lines, name+" = "+strconv.Quote(string(f.Bytes())))
 		case reflect.Array:

@@ -147,8 +147,9 @@ func TestMoveStateHasOneEncodingOnly(t *testing.T) {
 	}
 	f("the right one", func(b []byte) []byte { return b }, nil)
 	f("version 2", put(0, 2), ErrValue)
-	f("unknown flag", put(1, 0x0b), ErrFlags)
+	f("unknown flag", put(1, 0x13), ErrFlags)
 	f("a binding whose client is gone", put(1, 7), ErrValue)
+	f("no binding, whose client is away", put(1, moveHasState|moveClientAway), ErrValue)
 	f("a state that it says it does not have", put(1, moveHasBinding), ErrValue)
 	f("timers of 4 GiB", put(8, 0xff), ErrTruncated)
 	f("a queue of 2^63 bytes", put(lengths+4, 0x80), ErrTruncated)

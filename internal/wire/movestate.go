@@ -14,6 +14,7 @@ const (
 	moveHasState   = 0x01
 	moveHasBinding = 0x02
 	moveClientGone = 0x04
+	moveClientAway = 0x08 // with moveHasBinding only
 )
 
 // MoveState is what an Actor takes along, before it is compressed and cut into chunks: a
@@ -36,6 +37,7 @@ type MovedBinding struct {
 	Owner      Process // of the Session
 	Session    uint64  // not 0
 	BindingGen uint64  // ≥ 1
+	ClientAway bool    // its client has lost its connection and may come back
 }
 
 func (m *MoveState) headSize() int {
@@ -59,6 +61,9 @@ func (m *MoveState) AppendHead(dst []byte, queueBytes, stateBytes int) []byte {
 	}
 	if m.HasBinding {
 		flags |= moveHasBinding
+	}
+	if m.HasBinding && m.Binding.ClientAway {
+		flags |= moveClientAway
 	}
 	if m.ClientGone {
 		flags |= moveClientGone
@@ -96,11 +101,12 @@ func DecodeMoveState(b []byte) (m MoveState, err error) {
 	if v := d.u8("version"); v != moveStateVersion {
 		d.fail("version", ErrValue)
 	}
-	flags := d.bits("flags", moveHasState|moveHasBinding|moveClientGone)
-	if flags&moveHasBinding != 0 && flags&moveClientGone != 0 {
+	flags := d.bits("flags", moveHasState|moveHasBinding|moveClientGone|moveClientAway)
+	if flags&moveHasBinding != 0 && flags&moveClientGone != 0 || flags&moveHasBinding == 0 && flags&moveClientAway != 0 {
 		d.fail("flags", ErrValue)
 	}
 	m.ClientGone = flags&moveClientGone != 0
+	m.Binding.ClientAway = flags&moveClientAway != 0
 	m.HasState, m.HasBinding = flags&moveHasState != 0, flags&moveHasBinding != 0
 	m.SpotID = d.id("spotId")
 	m.Timers = d.long("timers", uint64(d.u32("timers")))

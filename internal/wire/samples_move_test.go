@@ -96,7 +96,7 @@ var (
 		m := MoveState{SpotID: genID.Draw(t, "spot"), Timers: genBytes.Draw(t, "timers"), HasBinding: rapid.Bool().Draw(t, "bound"), HasState: rapid.Bool().Draw(t, "preserved")}
 		m.ClientGone = !m.HasBinding && rapid.Bool().Draw(t, "gone")
 		if m.HasBinding {
-			m.Binding = MovedBinding{Owner: genProcess.Draw(t, "owner"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
+			m.Binding = MovedBinding{Owner: genProcess.Draw(t, "owner"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), ClientAway: rapid.Bool().Draw(t, "away")}
 		}
 		if m.HasState {
 			m.State = genBytes.Draw(t, "state")

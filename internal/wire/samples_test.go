@@ -11,6 +11,7 @@ import (
 func samples() map[Command][]Record {
 	ref := Ref{ID: []byte("player-42"), ObjGen: 7, Mesh: []byte("eu"), RID: []byte("node-a"), Lifecycle: 3, OwnerGen: 9}
 	op := [16]byte{0: 1, 15: 2}
+	name := BindingName{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2}
 	all := map[Command][]Record{
 		CmdHello: {
 			&Hello{MinVersion: 1, MaxVersion: 3, Mesh: []byte("eu"), RID: []byte("node-a"), Lifecycle: 5, Role: RoleServer, Nonce: [32]byte{1}, ExpectRID: []byte("node-b")},
@@ -49,24 +50,29 @@ func samples() map[Command][]Record {
 			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 1, Key: []byte("pos"), Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}},
 			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 2, Name: []byte("tick")},
 		},
-		CmdPressure: {&Pressure{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Pending: 1 << 20}},
+		CmdSessionReconnecting: {&SessionReconnecting{name}},
+		CmdPressure:            {&Pressure{BindingName: name, Pending: 1 << 20}},
 		CmdUnbind: {
-			&Unbind{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindClosed},
-			&Unbind{Correlation: 18, ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindDisconnected},
+			&Unbind{BindingName: name, Reason: UnbindClosed},
+			&Unbind{Correlation: 18, BindingName: name, Reason: UnbindDisconnected},
 		},
 		CmdBind: {
 			&Bind{Correlation: 15, Ref: ref, Session: 1, BindingGen: 2},
 			&Bind{Again: true, Correlation: 15, Ref: ref, Session: 1, BindingGen: 2},
 		},
-		CmdBindingReplaced: {&BindingReplaced{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2}},
-		CmdBindingEnded:    {&BindingEnded{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2}},
-		CmdSessionClose:    {&SessionClose{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Text: []byte("banned")}},
+		CmdBindingReplaced: {&BindingReplaced{name}},
+		CmdBindingEnded:    {&BindingEnded{name}},
+		CmdSessionClose:    {&SessionClose{BindingName: name, Text: []byte("banned")}},
 		CmdUserSpotCreate:  {&UserSpotCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("room-7"), Type: []byte("room"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
 		CmdUserSpotClose:   {&UserSpotClose{Correlation: 17, Ref: ref, StoreVersion: 9, Op: op, DeadlineMS: 5000}},
 		CmdActorCreate:     {&ActorCreate{Correlation: 16, Op: op, SourceLifecycle: 3, ID: []byte("player-42"), Type: []byte("player"), ObjGen: 7, StoreVersion: 8, TargetLifecycle: 4, DeadlineMS: 5000}},
 	}
 	maps.Copy(all, moveSamples())
 	return all
+}
+
+func genBinding(t *rapid.T) BindingName {
+	return BindingName{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
 }
 
 // Generators of field values that peers accept.
@@ -101,7 +107,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 40).Draw(t, "command") {
+	switch rapid.IntRange(0, 41).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -144,7 +150,7 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		}
 		return p
 	case 14:
-		u := &Unbind{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Reason: UnbindReason(rapid.Uint8Range(1, uint8(unbindReasonMax)).Draw(t, "reason"))}
+		u := &Unbind{BindingName: genBinding(t), Reason: UnbindReason(rapid.Uint8Range(1, uint8(unbindReasonMax)).Draw(t, "reason"))}
 		if rapid.Bool().Draw(t, "request") {
 			u.Correlation = genNum.Draw(t, "correlation")
 		}
@@ -169,13 +175,15 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 	case 20:
 		return &ActorCreate{Correlation: genNum.Draw(t, "correlation"), Op: genOp.Draw(t, "op"), SourceLifecycle: genSome.Draw(t, "source"), ID: genID.Draw(t, "id"), Type: genID.Draw(t, "type"), ObjGen: genSome.Draw(t, "objGen"), StoreVersion: genSome.Draw(t, "version"), TargetLifecycle: genSome.Draw(t, "target"), DeadlineMS: genMS.Draw(t, "ms")}
 	case 21:
-		return &BindingReplaced{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
+		return &BindingReplaced{genBinding(t)}
 	case 22:
-		return &BindingEnded{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen")}
+		return &BindingEnded{genBinding(t)}
 	case 23:
-		return &SessionClose{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Text: genText.Draw(t, "text")}
+		return &SessionClose{BindingName: genBinding(t), Text: genText.Draw(t, "text")}
 	case 24:
-		return &Pressure{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Pending: rapid.Uint64Range(0, MaxWindow).Draw(t, "pending")}
+		return &Pressure{BindingName: genBinding(t), Pending: rapid.Uint64Range(0, MaxWindow).Draw(t, "pending")}
+	case 25:
+		return &SessionReconnecting{genBinding(t)}
 	default:
 		return genMove.Draw(t, "move")
 	}

@@ -4,6 +4,27 @@ package wire
 // to it. The RID and lifecycle of the Session's owner are those of the link's
 // peer (or of this node, for a Push that it sends), so they are not repeated.
 
+// BindingName names a binding in what its two ends tell each other of it.
+type BindingName struct {
+	ID         []byte // of the Actor
+	ObjGen     uint64 // ≥ 1
+	Session    uint64 // not 0
+	BindingGen uint64 // ≥ 1
+}
+
+func (b *BindingName) size() int { return 1 + len(b.ID) + 8 + 8 + 8 }
+
+func (b *BindingName) appendTo(dst []byte) []byte {
+	dst = appendS8(dst, b.ID)
+	dst = appendU64(dst, b.ObjGen)
+	dst = appendU64(dst, b.Session)
+	return appendU64(dst, b.BindingGen)
+}
+
+func (d *decoder) bindingName() BindingName {
+	return BindingName{ID: d.id("id"), ObjGen: d.someGen("objGen"), Session: d.nonZero("session"), BindingGen: d.someGen("bindingGen")}
+}
+
 // Bind asks the Actor's owner to register a binding. The answer is a Reply with the Actor's
 // stable type, or an error.
 type Bind struct {
@@ -57,16 +78,13 @@ const (
 // has been told.
 type Unbind struct {
 	Correlation uint64 // 0: nobody waits
-	ID          []byte // of the Actor
-	ObjGen      uint64 // ≥ 1
-	Session     uint64 // not 0
-	BindingGen  uint64 // ≥ 1
-	Reason      UnbindReason
+	BindingName
+	Reason UnbindReason
 }
 
 // Size returns the size of the record.
 func (u *Unbind) Size() int {
-	n := HeaderSize + 1 + len(u.ID) + 8 + 8 + 8 + 1
+	n := HeaderSize + u.BindingName.size() + 1
 	if u.Correlation != 0 {
 		n += 8
 	}
@@ -83,10 +101,7 @@ func (u *Unbind) AppendTo(dst []byte) []byte {
 	if u.Correlation != 0 {
 		dst = appendU64(dst, u.Correlation)
 	}
-	dst = appendS8(dst, u.ID)
-	dst = appendU64(dst, u.ObjGen)
-	dst = appendU64(dst, u.Session)
-	dst = appendU64(dst, u.BindingGen)
+	dst = u.BindingName.appendTo(dst)
 	dst = append(dst, byte(u.Reason))
 	return end(dst, size)
 }
@@ -97,10 +112,7 @@ func DecodeUnbind(flags uint8, body []byte) (u Unbind, err error) {
 	if flags&FlagRequest != 0 {
 		u.Correlation = d.nonZero("correlation")
 	}
-	u.ID = d.id("id")
-	u.ObjGen = d.someGen("objGen")
-	u.Session = d.nonZero("session")
-	u.BindingGen = d.someGen("bindingGen")
+	u.BindingName = d.bindingName()
 	u.Reason = UnbindReason(d.reason(uint8(unbindReasonMax)))
 	return u, d.done()
 }
@@ -255,36 +267,49 @@ func (d *decoder) pushClass() (class uint8, key []byte) {
 
 // Pressure tells the owner of a bound Actor how much waits for the Session's client.
 type Pressure struct {
-	ID         []byte // of the Actor
-	ObjGen     uint64 // ≥ 1
-	Session    uint64 // not 0
-	BindingGen uint64 // ≥ 1
-	Pending    uint64 // bytes, at most MaxWindow; 0: few or none
+	BindingName
+	Pending uint64 // bytes, at most MaxWindow; 0: few or none
 }
 
 // Size returns the size of the record.
-func (p *Pressure) Size() int { return HeaderSize + 1 + len(p.ID) + 8 + 8 + 8 + 8 }
+func (p *Pressure) Size() int { return HeaderSize + p.BindingName.size() + 8 }
 
 // AppendTo appends the record to dst.
 func (p *Pressure) AppendTo(dst []byte) []byte {
 	size := p.Size()
 	dst = begin(dst, size, CmdPressure, 0)
-	dst = appendS8(dst, p.ID)
-	dst = appendU64(dst, p.ObjGen)
-	dst = appendU64(dst, p.Session)
-	dst = appendU64(dst, p.BindingGen)
+	dst = p.BindingName.appendTo(dst)
 	return end(appendU64(dst, p.Pending), size)
 }
 
 // DecodePressure reads the body of a CmdPressure.
 func DecodePressure(body []byte) (p Pressure, err error) {
 	d := decoder{b: body, cmd: CmdPressure}
-	p.ID = d.id("id")
-	p.ObjGen = d.someGen("objGen")
-	p.Session = d.nonZero("session")
-	p.BindingGen = d.someGen("bindingGen")
+	p.BindingName = d.bindingName()
 	if p.Pending = d.u64("pending"); p.Pending > MaxWindow {
 		d.fail("pending", ErrValue)
 	}
 	return p, d.done()
+}
+
+// SessionReconnecting tells the owner of a bound Actor that the Session's client has lost its
+// connection and may come back. There is no word of its return: it comes back to another
+// Session, which binds the Actor anew, and else the binding ends.
+type SessionReconnecting struct{ BindingName }
+
+// Size returns the size of the record.
+func (r *SessionReconnecting) Size() int { return HeaderSize + r.BindingName.size() }
+
+// AppendTo appends the record to dst.
+func (r *SessionReconnecting) AppendTo(dst []byte) []byte {
+	size := r.Size()
+	dst = begin(dst, size, CmdSessionReconnecting, 0)
+	return end(r.BindingName.appendTo(dst), size)
+}
+
+// DecodeSessionReconnecting reads the body of a CmdSessionReconnecting.
+func DecodeSessionReconnecting(body []byte) (r SessionReconnecting, err error) {
+	d := decoder{b: body, cmd: CmdSessionReconnecting}
+	r.BindingName = d.bindingName()
+	return r, d.done()
 }
