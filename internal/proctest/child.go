@@ -113,6 +113,7 @@ func say(word string, v any) {
 //
 //	arm <specification>  arms failpoints
 //	stuck                answers with the ids of the stuck objects
+//	peers                answers with the states of the node's peers
 func serve(in *bufio.Scanner, n *zlnode.Node) error {
 	for in.Scan() {
 		word, rest, _ := strings.Cut(in.Text(), " ")
@@ -128,6 +129,12 @@ func serve(in *bufio.Scanner, n *zlnode.Node) error {
 				ids = append(ids, s.Ref.ID)
 			}
 			say("stuck", ids)
+		case "peers":
+			states := map[string]string{}
+			for _, p := range n.Peers() {
+				states[p.RID] = p.State.String()
+			}
+			say("peers", states)
 		default:
 			return fmt.Errorf("command %q is not known", word)
 		}

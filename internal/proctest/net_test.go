@@ -2,6 +2,7 @@ package proctest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"testing"
@@ -46,12 +47,66 @@ func no(t *testing.T, err error) {
 	}
 }
 
+// sees waits until the nodes of a have the link to the peer, or have it not.
+func (c *Cluster) sees(t *testing.T, ctx context.Context, rid, peer string, ready bool) {
+	t.Helper()
+	no(t, poll(ctx, rid+" sees "+peer, func() (bool, error) {
+		states, err := c.nodes[rid].peers()
+		return (states[peer] == zlnode.PeerReady.String()) == ready, err
+	}))
+}
+
 // hops has the Actors go from node to node, as they can when all links are there.
 func (c *Cluster) hops(t *testing.T, ctx context.Context) {
 	t.Helper()
 	c.Quiet()
 	c.Load(ctx, 1, c.opts.Servers...)
 	no(t, c.Progress(ctx, 500, 20))
+}
+
+// A node that does not hear one of its peers any more, and is heard by it, has no link to it
+// within the time of liveness, and neither has the other; all others have noticed nothing.
+// When it hears again the link is there again.
+//
+// req: FO-07
+func TestOnHostsARoadIsCutOneWay(t *testing.T) {
+	c, hosts, ctx := onHosts(t, 0)
+	no(t, hosts.Deafen("b", "a"))
+	c.sees(t, ctx, "a", "b", false)
+	c.sees(t, ctx, "b", "a", false)
+	no(t, c.Progress(ctx, 500, 0))
+	if n := c.load.failed.Load(); n > 0 {
+		t.Errorf("%d messages failed that had nothing to do with the road", n)
+	}
+	no(t, hosts.Listen("b"))
+	c.sees(t, ctx, "a", "b", true)
+	c.sees(t, ctx, "b", "a", true)
+	c.hops(t, ctx)
+	if lost := check(t, ctx, c, witness.Rules{Lossy: true}); len(lost) > 0 {
+		t.Errorf("lost %v", lost)
+	}
+}
+
+// A process that dies while its cable is out closes no connection: its peers find out by
+// themselves, and meet the next process of its name.
+//
+// req: FO-07 FO-08
+func TestOnHostsADeadPeerSaysNothing(t *testing.T) {
+	c, hosts, ctx := onHosts(t, 0)
+	no(t, hosts.Unplug("b"))
+	c.nodes["b"].kill()
+	no(t, hosts.Plug("b"))
+	c.sees(t, ctx, "a", "b", false)
+	c.sees(t, ctx, gatewayRID, "b", false)
+	no(t, c.Progress(ctx, 200, 0)) // of a's Actors
+	no(t, c.StartNode("b"))
+	c.sees(t, ctx, "a", "b", true)
+	c.sees(t, ctx, gatewayRID, "b", true)
+	no(t, poll(ctx, "the new process takes Actors", func() (bool, error) {
+		made, err := c.sender.CreateActor(ctx, zlnode.CreateActor{ID: "new-" + rand.Text(), Type: walkerType})
+		return err == nil && made.Ref.RID == "b", err
+	}))
+	check(t, ctx, c, witness.Rules{Lossy: true})
 }
 
 // A cable that is out for moments costs time only.
@@ -125,6 +180,7 @@ func TestOnHostsTheStoreIsOutOfReachOfOneNode(t *testing.T) {
 		return errors.Is(err, zlnode.Unavailable), err
 	}))
 	no(t, where(near))
+	c.sees(t, ctx, "a", "b", true)
 	no(t, hosts.Listen(storeHost))
 	no(t, poll(ctx, "b acts again", func() (bool, error) {
 		err := where(far)

@@ -147,14 +147,26 @@ func (p *process) arm(spec string) error {
 
 // stuck returns the ids of the objects that are stuck at the node.
 func (p *process) stuck() (ids []string, err error) {
-	if err := p.tell("stuck"); err != nil {
-		return nil, err
-	}
-	line, err := p.heard("stuck")
-	if err == nil {
-		err = json.Unmarshal([]byte(line), &ids)
-	}
+	err = p.ask("stuck", &ids)
 	return ids, err
+}
+
+// peers returns the states of the node's peers by their RIDs.
+func (p *process) peers() (states map[string]string, err error) {
+	err = p.ask("peers", &states)
+	return states, err
+}
+
+// ask says a word, and decodes what it is answered with.
+func (p *process) ask(word string, v any) error {
+	if err := p.tell(word); err != nil {
+		return err
+	}
+	line, err := p.heard(word)
+	if err == nil {
+		err = json.Unmarshal([]byte(line), v)
+	}
+	return err
 }
 
 func (p *process) alive() bool {
