@@ -68,6 +68,14 @@ func TestWordsOfAClientThatIsAwayDoNotPileUp(t *testing.T) {
 	if !c.bindingOf(cell).away {
 		t.Error("the actor does not know")
 	}
+	b.key.link.clientAway(&wire.SessionReconnecting{BindingName: b.key.wire(&cell.ref)}) // waits for an Actor that is gone
+	refused := make(chan *Error, 1)
+	cell.refuseAll(errGone)
+	b.key.link.clientAway(&wire.SessionReconnecting{BindingName: b.key.wire(&cell.ref)})
+	cell.ended(func(t *turn) { t.clientAway(b.key); refused <- t.refused })
+	if err := await(t, "the refusal", refused); err != errGone {
+		t.Error(err)
+	}
 }
 
 // The Actor's Spot is gone while news wait for it: whoever waits for them goes on.
