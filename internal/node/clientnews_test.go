@@ -46,7 +46,8 @@ func TestNewsOfAClientKeepTheirOrderOverALapse(t *testing.T) {
 	}
 }
 
-// However often a node says that a client is away, the Actor's queue has one word of it.
+// However often a node says that a client is away, the Actor's queue has one word of it. One
+// that waits when the Actor ends is refused with it.
 func TestWordsOfAClientThatIsAwayDoNotPileUp(t *testing.T) {
 	c := newCluster(t)
 	cell := c.place(1, 1, binding{})
@@ -68,10 +69,8 @@ func TestWordsOfAClientThatIsAwayDoNotPileUp(t *testing.T) {
 	if !c.bindingOf(cell).away {
 		t.Error("the actor does not know")
 	}
-	b.key.link.clientAway(&wire.SessionReconnecting{BindingName: b.key.wire(&cell.ref)}) // waits for an Actor that is gone
 	refused := make(chan *Error, 1)
 	cell.refuseAll(errGone)
-	b.key.link.clientAway(&wire.SessionReconnecting{BindingName: b.key.wire(&cell.ref)})
 	cell.ended(func(t *turn) { t.clientAway(b.key); refused <- t.refused })
 	if err := await(t, "the refusal", refused); err != errGone {
 		t.Error(err)
