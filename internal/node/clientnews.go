@@ -165,11 +165,10 @@ func (l *linkConn) clientAway(r *wire.SessionReconnecting) {
 // clientAway notes that the bound client is away, and tells the Actor's Spot: once for a
 // binding. Of another binding than the Actor's present one it is no news.
 func (t *turn) clientAway(key bindingKey) {
-	b := &t.cell.binding
-	if t.refused != nil || b.key != key || b.away {
+	if t.refused != nil || t.cell.binding.key != key || t.cell.binding.away {
 		return
 	}
-	b.away = true
+	t.cell.binding.away = true
 	t.node.tellSpot(clientAway, t.cell.spotNow(), t.cell.ref, nil)
 }
 

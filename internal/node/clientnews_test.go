@@ -46,7 +46,8 @@ func TestNewsOfAClientKeepTheirOrderOverALapse(t *testing.T) {
 	}
 }
 
-// However often a node says that a client is away, the Actor's queue has one word of it.
+// However often a node says that a client is away, the Actor's queue has one word of it. One
+// that waits when the Actor ends is refused with it.
 func TestWordsOfAClientThatIsAwayDoNotPileUp(t *testing.T) {
 	c := newCluster(t)
 	cell := c.place(1, 1, binding{})
@@ -67,6 +68,12 @@ func TestWordsOfAClientThatIsAwayDoNotPileUp(t *testing.T) {
 	close(leave)
 	if !c.bindingOf(cell).away {
 		t.Error("the actor does not know")
+	}
+	refused := make(chan *Error, 1)
+	cell.refuseAll(errGone)
+	cell.ended(func(t *turn) { t.clientAway(b.key); refused <- t.refused })
+	if err := await(t, "the refusal", refused); err != errGone {
+		t.Error(err)
 	}
 }
 
