@@ -20,10 +20,13 @@ type book struct {
 	accepts int
 	joins   []*joinRecord
 	moves   map[store.RelocationID]*moveRecord
-	last    map[path]int    // what was executed last of what came by one way
-	seen    map[showing]int // the last position that a client was shown
+	last    map[path]int  // what was executed last of what came by one way
+	seen    map[sight]int // the last position that a client was shown
+	acted   map[sight]int // the last packet of a client that was executed
 
+	sessions map[uint64]*conn // all that there ever were
 	bindings map[identity]*tale
+	order    []identity // of those that an Actor has had
 }
 
 // life is one incarnation of an Actor.
@@ -87,7 +90,17 @@ type showing struct {
 type identity struct{ session, gen uint64 }
 
 // tale is what became of a binding.
-type tale struct{ replaced, disconnected int }
+type tale struct {
+	of                     store.ObjectGen
+	replaced, disconnected int
+	by                     uint64 // the Session that has replaced it
+}
+
+// sight is what one client sees of one incarnation, by whatever Session.
+type sight struct {
+	client *client
+	gen    store.ObjectGen
+}
 
 type joinRecord struct {
 	j        *join
@@ -116,7 +129,9 @@ type moveRecord struct {
 }
 
 func newBook(m *moves) book {
-	return book{w: m.w, of: map[store.ObjectGen]*life{}, moves: map[store.RelocationID]*moveRecord{}, last: map[path]int{}, seen: map[showing]int{}, bindings: map[identity]*tale{}}
+	return book{
+		w: m.w, of: map[store.ObjectGen]*life{}, moves: map[store.RelocationID]*moveRecord{}, last: map[path]int{}, seen: map[sight]int{}, acted: map[sight]int{}, sessions: map[uint64]*conn{}, bindings: map[identity]*tale{},
+	}
 }
 
 func (b *book) made(a *actor) {
@@ -297,6 +312,9 @@ func (b *book) begins(a *actor, l *letter) {
 		w.fail("I2", "%v was executed behind a later one", o)
 	}
 	b.last[way] = l.path.accept
+	if o.client {
+		b.actsFor(o, a, l.session)
+	}
 	w.Cover.Mark("executed")
 	if a.came {
 		w.Cover.Mark("executed after a move")
@@ -340,17 +358,39 @@ func (b *book) ended(o *op, r reply) {
 	}
 }
 
-func (b *book) shown(s *conn, to *bound, position int) {
+// actsFor checks what a client's packet does: nothing of a binding that is over, be it by a
+// resumption (FO-15), and nothing behind a later packet of that client by whatever Session.
+func (b *book) actsFor(o *op, a *actor, key *bindingKey) {
+	if t := b.tale(*key); t.disconnected+t.replaced > 0 {
+		b.w.fail("FO-15", "%v is executed by binding %d of session %d, which is over", o, key.gen, key.session)
+	}
+	k := sight{o.conn.client, a.ref.gen}
+	if b.acted[k] >= o.seq {
+		b.w.fail("I2", "%v of a client is executed behind its packet %d", o, b.acted[k])
+	}
+	b.acted[k] = o.seq
+}
+
+func (b *book) shown(s *conn, e pushed) {
 	b.w.Cover.Mark("shown")
 	if s.replaced {
 		b.w.Cover.Mark("a replaced session was shown something")
 	}
-	k := showing{s.n, to.gen}
-	if b.seen[k] >= position {
-		b.w.fail("I9", "client %d was shown position %d behind %d", s.n, position, b.seen[k])
+	k := sight{s.client, e.of.gen}
+	if b.seen[k] >= e.position {
+		b.w.fail("I9", "the client of session %d was shown position %d behind %d", s.n, e.position, b.seen[k])
 	}
-	b.seen[k] = position
+	b.seen[k] = e.position
 }
+
+// registers is told of each binding that an Actor gets.
+func (b *book) registers(a *actor, key bindingKey) {
+	b.tale(key).of = a.ref.gen
+	b.order = append(b.order, identity{key.session, key.gen})
+}
+
+// renewed is told that a Session has bound its Actor by another binding.
+func (b *book) renewed(key bindingKey) { b.tale(key).replaced++ }
 
 func (b *book) tale(key bindingKey) *tale {
 	k := identity{key.session, key.gen}
@@ -360,9 +400,14 @@ func (b *book) tale(key bindingKey) *tale {
 	return b.bindings[k]
 }
 
-// disconnected is told when the Actor's Spot is (MB-04).
+// disconnected is told when the Actor's Spot is (MB-04). Its client must be lost: its Session
+// over, or parted with it, or on another side of a lost link; one that is reserved is not.
 func (b *book) disconnected(a *actor, key bindingKey) {
 	b.w.Cover.Mark("disconnected")
+	s := b.sessions[key.session]
+	if to := s.to(a.ref.id); !s.closed && !s.h.dead && to != nil && to.gen == key.gen && !to.ended && (key.link == nil || !key.link.cut) {
+		b.w.fail("MB-04", "the client of binding %d of session %d to %s is called lost, and the session goes on", key.gen, key.session, a.ref.id)
+	}
 	if t := b.tale(key); t.disconnected+t.replaced > 0 {
 		b.w.fail("MB-04", "the client of binding %d of session %d to %s is lost for the %d. time", key.gen, key.session, a.ref.id, t.disconnected+t.replaced+1)
 	}
@@ -370,12 +415,13 @@ func (b *book) disconnected(a *actor, key bindingKey) {
 }
 
 // replaced is told when an Actor's owner tells a Session that another one has the Actor.
-func (b *book) replaced(at ref, key bindingKey) {
+func (b *book) replaced(at ref, key, by bindingKey) {
 	b.w.Cover.Mark("a session was replaced")
 	if t := b.tale(key); t.disconnected+t.replaced > 0 {
 		b.w.fail("MB-04", "binding %d of session %d to %s is replaced when it was over", key.gen, key.session, at.id)
 	}
 	b.tale(key).replaced++
+	b.tale(key).by = by.session
 }
 
 // died excuses what was at a process.
@@ -413,6 +459,9 @@ func (b *book) died(h *host) {
 		b.held(i.q, excuse)
 	}
 	for _, s := range h.sessions {
+		if s.keep != nil && s.keep.reserved {
+			b.w.Cover.Mark("a node died with a reserved session")
+		}
 		for _, to := range s.bounds {
 			if w := to.way; w != nil {
 				for _, p := range w.held {

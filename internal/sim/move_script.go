@@ -82,6 +82,16 @@ var scriptFaults = []struct {
 	{"the client parts with its actor", func(w *World) { w.moves.firstClient((*client).partFirst) }},
 	{"another client binds at S", func(w *World) { w.moves.rival(0) }},
 	{"another client binds at O", func(w *World) { w.moves.rival(2) }},
+	{"the client is lost, and back at once", func(w *World) { w.lose(0, brief, 2) }},
+	{"the client is lost, and back after 2 ms", func(w *World) { w.lose(0, 2*time.Millisecond, 2) }},
+	{"the client is lost, and back after the move", func(w *World) { w.lose(0, time.Second, 2) }},
+	{"the client is lost, and back before that is known", func(w *World) { w.lose(2*time.Second, brief, 2) }},
+	{"the client is lost, and back at T", func(w *World) { w.lose(0, brief, 1) }},
+	{"the client is lost, and its grace ends at once", func(w *World) { w.lose(0, 8*time.Second, 2); w.endGrace(brief) }},
+	{"the client is lost, and its grace ends after 2 ms", func(w *World) { w.lose(0, 8*time.Second, 2); w.endGrace(2 * time.Millisecond) }},
+	{"the client is lost, and its grace ends as it comes back", func(w *World) { w.lose(0, brief, 2); w.endGrace(brief) }},
+	{"the client is lost, and another one binds", func(w *World) { w.lose(0, time.Second, 2); w.moves.rival(2) }},
+	{"the client is lost, and O crashes", func(w *World) { w.lose(0, time.Second, 2); w.post(brief, nil, func() { w.crash(2) }) }},
 	{"jump of the Store's clock", func(w *World) { w.store.ahead += jump }},
 }
 
@@ -144,7 +154,7 @@ func (w *World) newScriptMoves() *moves {
 	s := w.script
 	m := &moves{
 		w: w, places: 1, follow: 6 * time.Second, ids: []string{"actor0"}, rooms: []string{"room0", "room1"},
-		bound: []bool{s.Story != StoryEntry}, wide: []bool{false, true},
+		bound: []bool{s.Story != StoryEntry}, wide: []bool{false, true}, grace: 5 * time.Second, keepMax: 1_000, reservedMax: 1,
 		timing: relay.Timing{
 			Wait: timing.Wait, WaitMax: timing.WaitMax, Settle: settleWait, CutoverWait: time.Second, SealTimeout: sealTimeout,
 			Validity: 15 * time.Second, Prepared: 5 * time.Second,
@@ -249,6 +259,28 @@ func (w *World) part(a, b int, d time.Duration) {
 	w.cut(w.between(a, b))
 }
 
+// brief is about the time that a record takes.
+const brief = 100 * time.Microsecond
+
+// lose has the first client lose its connection, of which its node learns after a while, and
+// come back to the node of that slot.
+func (w *World) lose(noticed, back time.Duration, slot int) {
+	w.moves.firstClient(func(c *client) { c.drop(noticed, back, slot) })
+}
+
+// endGrace ends the grace of all Sessions of the first client.
+func (w *World) endGrace(after time.Duration) {
+	w.post(after, nil, func() {
+		for _, p := range w.living {
+			for _, s := range slices.Clone(p.host.sessions) {
+				if s.client == w.moves.clients[0] && !p.paused {
+					s.expire()
+				}
+			}
+		}
+	})
+}
+
 // deaf has the process of slot n hear nothing of the other for a while.
 func (w *World) deaf(n, other int, d time.Duration) {
 	l := w.between(n, other)
@@ -264,6 +296,7 @@ func (w *World) deaf(n, other int, d time.Duration) {
 
 // stop tells what runs that the node has begun to stop.
 func (h *host) stop() {
+	h.endReserved()
 	for _, a := range h.cells() {
 		if j := a.join; j != nil && (j.phase == joinActive || j.phase == joinStanding) {
 			j.cancel(errStopping)
