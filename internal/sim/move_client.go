@@ -20,6 +20,7 @@ type client struct {
 	busy  []string // Actors that its Session is being bound to
 	count uint64
 	gone  bool  // another one has its place, for good
+	due   bool  // it is about to connect
 	away  bool  // it has lost its connection and is not back yet
 	token *conn // the latest Session of which it has the token
 	talks map[showing]bool
@@ -83,7 +84,7 @@ func (c *client) connect() {
 				c.busy = slices.DeleteFunc(c.busy, func(other string) bool { return other == id })
 			}
 			if !ok {
-				w.post(time.Second, nil, c.connect)
+				c.later()
 				return
 			}
 			w.Cover.Mark("bound")
@@ -96,7 +97,19 @@ func (c *client) connect() {
 }
 
 // lost is told that a binding or the Session is over.
-func (c *client) lost() { c.m.w.post(time.Second, nil, c.connect) }
+func (c *client) lost() { c.later() }
+
+// later has the client connect soon, once however often it is asked for.
+func (c *client) later() {
+	if c.due {
+		return
+	}
+	c.due = true
+	c.m.w.post(time.Second, nil, func() {
+		c.due = false
+		c.connect()
+	})
+}
 
 // replaced is told that another client has an Actor of this one. It comes back, but for
 // when all is to come to rest.
@@ -186,7 +199,7 @@ func (c *client) part(s *conn, id string) {
 	c.markMove("parts")
 	s.put(id, nil)
 	b.unbind(s.h, s.n)
-	c.m.w.post(time.Second, nil, c.connect)
+	c.later()
 }
 
 func (c *client) partFirst() {
