@@ -301,11 +301,10 @@ func (s *conn) show(b *bound, position int) {
 // brings.
 func (w *passage) step(ev session.RouteEvent, next *bound) (answer session.RouteEffect) {
 	s, h := w.s, w.s.h
+	was := w.route.Sealed()
 	w.route.Step(h.clock(), ev)
+	w.markAway(ev.Kind, was)
 	for _, e := range w.route.Effects(nil) {
-		if s.keep != nil && s.keep.reserved {
-			w.awayMark(ev.Kind, e.Kind)
-		}
 		switch e.Kind {
 		case session.RouteSwap:
 			w.left = s.to(w.id).link
@@ -482,15 +481,20 @@ func (s *conn) unlinked(l *link) {
 	}
 }
 
-// awayMark notes what of a move comes while the client is away.
-func (w *passage) awayMark(ev session.RouteEventKind, e session.RouteEffectKind) {
-	switch {
-	case e == session.RouteSealed:
-		w.s.h.w.Cover.Mark("an actor's move was sealed while its client was away")
-	case e == session.RouteSwap:
-		w.s.h.w.Cover.Mark("an actor moved while its client was away")
-	case ev == session.RouteAbort:
-		w.s.h.w.Cover.Mark("an actor's move was given up while its client was away")
+// markAway notes how a move goes on while the client is away. was says that the route was sealed.
+func (w *passage) markAway(ev session.RouteEventKind, was bool) {
+	is := w.route.Sealed()
+	if k := w.s.keep; k == nil || !k.reserved || was == is {
+		return
+	}
+	cover := w.s.h.w.Cover
+	switch ev {
+	case session.RouteSeal:
+		cover.Mark("an actor's move was sealed while its client was away")
+	case session.RouteCommit:
+		cover.Mark("an actor moved while its client was away")
+	case session.RouteAbort:
+		cover.Mark("an actor's move was given up while its client was away")
 	default:
 	}
 }
