@@ -26,15 +26,16 @@ type client struct {
 	talks map[showing]bool
 }
 
-// beginClients connects those who begin. The first has half of the Actors that have one, so
-// that there are Sessions with several.
+// beginClients connects those who begin. The first has half of the Actors that have one, or all,
+// so that there are Sessions with several.
 func (m *moves) beginClients() {
 	w := m.w
+	all := w.script != nil || m.grace > 0 && w.choose(2) == 1
 	for n, id := range m.ids {
 		if !m.bound[n] {
 			continue
 		}
-		if n > 0 && len(m.clients) > 0 && n%2 == 0 {
+		if len(m.clients) > 0 && (n%2 == 0 || all) {
 			m.clients[0].ids = append(m.clients[0].ids, id)
 			continue
 		}
@@ -43,6 +44,9 @@ func (m *moves) beginClients() {
 			m.clients = append(m.clients, c)
 			w.post(time.Duration(r)*3*time.Second, nil, c.connect)
 		}
+	}
+	if w.script != nil && len(m.clients) > 0 { // the Actor that moves is bound last
+		slices.Reverse(m.clients[0].ids)
 	}
 	if m.restless > 0 {
 		for _, c := range m.clients {

@@ -31,7 +31,8 @@ const (
 	StoryEntry              // one without a client to node 2's Entry Spot
 	StoryHere               // a bound one to a room of its own node
 	StoryBack               // a bound one to node 2 and back, each message following it
-	Stories
+	Stories                 // of which each has each fault before each step
+	StoryPair               // StoryRoom, and another Actor of its client stays at node 2
 )
 
 // ScriptFault is one of the faults.
@@ -160,6 +161,9 @@ func (w *World) newScriptMoves() *moves {
 			Validity: 15 * time.Second, Prepared: 5 * time.Second,
 		},
 	}
+	if s.Story == StoryPair {
+		m.ids, m.bound = append(m.ids, "actor1"), append(m.bound, true)
+	}
 	m.book = newBook(m)
 	return m
 }
@@ -169,11 +173,16 @@ func (m *moves) tell() {
 	w := m.w
 	s := w.script
 	for n := range 30 { // three writers talk all the time, and the clients do
-		w.post(scriptJoin+time.Duration(n-6)*400*time.Microsecond, nil, func() { m.sayAt(n%3, n%2 == 1, nil) })
+		w.post(scriptJoin+time.Duration(n-6)*400*time.Microsecond, nil, func() { m.sayAt(n%3, m.ids[0], n%2 == 1, nil) })
+	}
+	for n := range 60 { // the Actor that stays is talked to all the time
+		if s.Story == StoryPair {
+			w.post(scriptJoin+time.Duration(n)*time.Millisecond, nil, func() { m.sayAt(n%3, m.ids[1], false, nil) })
+		}
 	}
 	join := &plan{slot: -1, timeout: 4 * time.Second}
 	switch s.Story {
-	case StoryRoom, StoryBack:
+	case StoryRoom, StoryBack, StoryPair:
 		join.spot = "room0"
 	case StoryEntry:
 		join.slot = 1
@@ -182,19 +191,19 @@ func (m *moves) tell() {
 	}
 	w.post(scriptJoin, nil, func() {
 		s.runs = true
-		m.sayAt(2, false, join)
+		m.sayAt(2, m.ids[0], false, join)
 	})
 	over := 2 * time.Second
 	if s.Story == StoryBack {
-		w.post(scriptJoin+15*time.Millisecond, nil, func() { m.sayAt(2, false, &plan{slot: 0, timeout: 4 * time.Second}) })
+		w.post(scriptJoin+15*time.Millisecond, nil, func() { m.sayAt(2, m.ids[0], false, &plan{slot: 0, timeout: 4 * time.Second}) })
 	}
 	w.post(scriptJoin+30*time.Millisecond, nil, func() { s.runs = false })
 	for n := range 12 { // and what is said later takes old routes
-		w.post(scriptJoin+over+time.Duration(n)*700*time.Millisecond, nil, func() { m.sayAt(n%3, n%2 == 0, nil) })
+		w.post(scriptJoin+over+time.Duration(n)*700*time.Millisecond, nil, func() { m.sayAt(n%3, m.ids[0], n%2 == 0, nil) })
 	}
 }
 
-func (m *moves) sayAt(slot int, asks bool, p *plan) {
+func (m *moves) sayAt(slot int, id string, asks bool, p *plan) {
 	w := m.w
 	process := w.slots[slot].process
 	if process == nil || process.dead || process.paused || !process.serving {
@@ -205,7 +214,7 @@ func (m *moves) sayAt(slot int, asks bool, p *plan) {
 		h.writers = append(h.writers, &writer{h: h, name: h.name()})
 	}
 	m.book.ops++
-	h.writers[0].write(&op{n: m.book.ops, id: m.ids[0], asks: asks, join: p, timeout: 5 * time.Second})
+	h.writers[0].write(&op{n: m.book.ops, id: id, asks: asks, join: p, timeout: 5 * time.Second})
 }
 
 // What a script does to processes and links.

@@ -92,7 +92,7 @@ func lostScripts(t *testing.T) (all []Script) {
 		t.Fatalf("no fault %q", name)
 		return 0
 	}
-	calm := Play(Script{Story: StoryRoom}, 0)
+	calm, pair := Play(Script{Story: StoryRoom}, 0), Play(Script{Story: StoryPair}, 0)
 	n := 0
 	for f := range ScriptFaults {
 		lost := ScriptFault(f)
@@ -114,6 +114,8 @@ func lostScripts(t *testing.T) (all []Script) {
 		}
 		all = append(all,
 			Script{StoryRoom, []FaultAt{{calm.Ready - 14, named("O hears nothing of S for 2 s")}, {calm.Known + 2, lost}}},
+			Script{StoryPair, []FaultAt{{pair.Ready - 14, named("O hears nothing of S for 2 s")}, {pair.Known + 2, lost}}},
+			Script{StoryPair, []FaultAt{{pair.Ready, lost}}},
 			Script{StoryRoom, []FaultAt{{calm.Ready - 12, lost}, {calm.Ready - 2, named("crash T")}}})
 	}
 	return all

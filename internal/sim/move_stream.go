@@ -110,26 +110,3 @@ func (m *moves) expectReceived(when string) {
 		}
 	}
 }
-
-// expectTold checks that the end of each binding was told (MB-04).
-func (m *moves) expectTold(when string) {
-	b := &m.book
-	for _, k := range b.order {
-		t := b.bindings[k]
-		f := b.of[t.of]
-		if t.disconnected+t.replaced > 0 || f.gone {
-			continue
-		}
-		p := m.w.find(f.owner.RID, f.owner.Lifecycle)
-		if p == nil {
-			continue
-		}
-		a := p.host.actors[f.id]
-		if a == nil || a.ref.gen != f.gen || a.gone || a.stuck != "" || a.tenure != owned || f.doubt {
-			continue
-		}
-		if a.binding.key.session != k.session || a.binding.key.gen != k.gen {
-			m.w.fail("MB-04", "%s nobody has told %s of the end of binding %d of session %d", when, f.id, k.gen, k.session)
-		}
-	}
-}

@@ -26,12 +26,11 @@ var moveWanted = map[string][]string{
 // moveWantedOfMany is what a batch of guardedAll seeds must have reached, of clients that come back.
 var moveWantedOfMany = []string{
 	"a client resumed with several actors", "a resumption waited for a move", "a resumption bound once more", "a resumption failed",
-	"a resumption found an actor gone", "a resumption found another incarnation", "a resumption came too late for a push",
+	"a resumption found an actor gone", "a resumption came too late for a push",
 	"a push came during a resumption", "a reserved session lost a push", "a push to a session that ends was refused",
 	"a session found no room to be reserved", "a node died with a reserved session", "a client was lost during a move",
 	"an actor's move was sealed while its client was away", "an actor moved while its client was away",
-	"an actor's move was given up while its client was away",
-	"before the seal × client has resumed", "before the seal × client is replaced while it is away",
+	"before the seal × client has resumed",
 }
 
 // lostWanted is what the scripts of lost clients must have reached: what happens to the client, and
@@ -40,6 +39,7 @@ var lostWanted = each([]string{"before the seal", "sealed", "captured", "relay-r
 	[]string{"client is away", "client is back", "client does not come back in time"}, []string{
 		"no move × client has resumed", "no move × client is replaced while it is away", "a node died with a reserved session",
 		"a half-open connection was resumed", "a client came back elsewhere", "a resumption waited for a move", "a push was sent again",
+		"a push came during a resumption", "a client resumed with several actors",
 		"an actor's move was sealed while its client was away", "an actor moved while its client was away",
 		"an actor's move was given up while its client was away",
 	})
