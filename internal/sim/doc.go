@@ -25,4 +25,9 @@
 // what is acknowledged when, and when originals go. Actors move while writers and clients talk
 // to them, and the Store may lose what it has answered; see book for its oracle. A Script plays
 // one such story with faults at given steps.
+//
+// Clients lose their connections there and come back by a token, at once, in time or too late. What
+// internal/node keeps of their Sessions and how those are resumed has no core: the files move_keep
+// and move_resume repeat it by hand, on routes of session that are the real ones. move_stream is
+// its oracle.
 package sim

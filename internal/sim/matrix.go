@@ -89,6 +89,16 @@ func matrix() (cells []Cell) {
 	for _, does := range []string{"leaves", "binds"} {
 		add("R15", "a client "+does, "O R03-R15 × client "+does)
 	}
+	for _, of := range []struct{ step, phase string }{
+		{"R01", "before the seal"}, {"R03", "sealed"}, {"R05", "captured"}, {"R09", "relay-ready"}, {"R11", "committed"},
+	} {
+		for _, what := range []string{"is away", "is back"} {
+			add(of.step, "a client "+what, of.phase+" × client "+what)
+		}
+	}
+	add("R01", "the grace ends", "before the seal × client does not come back in time")
+	add("R03 to R11", "the grace ends", "sealed × client does not come back in time", "captured × client does not come back in time",
+		"relay-ready × client does not come back in time", "committed × client does not come back in time")
 	add("R15", "late update", "a route update found no session", "a route update found another binding")
 	add("R16", "follow", "followed")
 	add("R16", "its end", "a follow ended")

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/zlnode/zlnode/internal/clock"
-	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -125,7 +124,7 @@ const queueMax = 24
 // push admits a letter.
 func (a *actor) push(l *letter) *failure {
 	if l.gen != 0 && l.gen != a.ref.gen {
-		return &failure{errkind.InvalidOperation, "another incarnation", false}
+		return errIncarnation
 	}
 	if a.load >= queueMax {
 		a.h.w.Cover.Mark("a queue was full")

@@ -20,10 +20,13 @@ type book struct {
 	accepts int
 	joins   []*joinRecord
 	moves   map[store.RelocationID]*moveRecord
-	last    map[path]int    // what was executed last of what came by one way
-	seen    map[showing]int // the last position that a client was shown
+	last    map[path]int  // what was executed last of what came by one way
+	seen    map[sight]int // the last position that a client was shown
+	acted   map[sight]int // the last packet of a client that was executed
 
+	sessions map[uint64]*conn // all that there ever were
 	bindings map[identity]*tale
+	order    []identity // of those that an Actor has had
 }
 
 // life is one incarnation of an Actor.
@@ -86,8 +89,11 @@ type showing struct {
 // identity is that of a binding.
 type identity struct{ session, gen uint64 }
 
-// tale is what became of a binding.
-type tale struct{ replaced, disconnected int }
+// sight is what one client sees of one incarnation, by whatever Session.
+type sight struct {
+	client *client
+	gen    store.ObjectGen
+}
 
 type joinRecord struct {
 	j        *join
@@ -116,7 +122,9 @@ type moveRecord struct {
 }
 
 func newBook(m *moves) book {
-	return book{w: m.w, of: map[store.ObjectGen]*life{}, moves: map[store.RelocationID]*moveRecord{}, last: map[path]int{}, seen: map[showing]int{}, bindings: map[identity]*tale{}}
+	return book{
+		w: m.w, of: map[store.ObjectGen]*life{}, moves: map[store.RelocationID]*moveRecord{}, last: map[path]int{}, seen: map[sight]int{}, acted: map[sight]int{}, sessions: map[uint64]*conn{}, bindings: map[identity]*tale{},
+	}
 }
 
 func (b *book) made(a *actor) {
@@ -297,6 +305,9 @@ func (b *book) begins(a *actor, l *letter) {
 		w.fail("I2", "%v was executed behind a later one", o)
 	}
 	b.last[way] = l.path.accept
+	if o.client {
+		b.actsFor(o, a, l.session)
+	}
 	w.Cover.Mark("executed")
 	if a.came {
 		w.Cover.Mark("executed after a move")
@@ -340,42 +351,16 @@ func (b *book) ended(o *op, r reply) {
 	}
 }
 
-func (b *book) shown(s *conn, to *bound, position int) {
+func (b *book) shown(s *conn, e pushed) {
 	b.w.Cover.Mark("shown")
 	if s.replaced {
 		b.w.Cover.Mark("a replaced session was shown something")
 	}
-	k := showing{s.n, to.gen}
-	if b.seen[k] >= position {
-		b.w.fail("I9", "client %d was shown position %d behind %d", s.n, position, b.seen[k])
+	k := sight{s.client, e.of.gen}
+	if b.seen[k] >= e.position {
+		b.w.fail("I9", "the client of session %d was shown position %d behind %d", s.n, e.position, b.seen[k])
 	}
-	b.seen[k] = position
-}
-
-func (b *book) tale(key bindingKey) *tale {
-	k := identity{key.session, key.gen}
-	if b.bindings[k] == nil {
-		b.bindings[k] = new(tale)
-	}
-	return b.bindings[k]
-}
-
-// disconnected is told when the Actor's Spot is (MB-04).
-func (b *book) disconnected(a *actor, key bindingKey) {
-	b.w.Cover.Mark("disconnected")
-	if t := b.tale(key); t.disconnected+t.replaced > 0 {
-		b.w.fail("MB-04", "the client of binding %d of session %d to %s is lost for the %d. time", key.gen, key.session, a.ref.id, t.disconnected+t.replaced+1)
-	}
-	b.tale(key).disconnected++
-}
-
-// replaced is told when an Actor's owner tells a Session that another one has the Actor.
-func (b *book) replaced(at ref, key bindingKey) {
-	b.w.Cover.Mark("a session was replaced")
-	if t := b.tale(key); t.disconnected+t.replaced > 0 {
-		b.w.fail("MB-04", "binding %d of session %d to %s is replaced when it was over", key.gen, key.session, at.id)
-	}
-	b.tale(key).replaced++
+	b.seen[k] = e.position
 }
 
 // died excuses what was at a process.
@@ -413,6 +398,9 @@ func (b *book) died(h *host) {
 		b.held(i.q, excuse)
 	}
 	for _, s := range h.sessions {
+		if s.keep != nil && s.keep.reserved {
+			b.w.Cover.Mark("a node died with a reserved session")
+		}
 		for _, to := range s.bounds {
 			if w := to.way; w != nil {
 				for _, p := range w.held {

@@ -19,19 +19,23 @@ type client struct {
 	seq   int
 	busy  []string // Actors that its Session is being bound to
 	count uint64
-	gone  bool // another one has its place, for good
+	gone  bool  // another one has its place, for good
+	due   bool  // it is about to connect
+	away  bool  // it has lost its connection and is not back yet
+	token *conn // the latest Session of which it has the token
 	talks map[showing]bool
 }
 
-// beginClients connects those who begin. The first has half of the Actors that have one, so
-// that there are Sessions with several.
+// beginClients connects those who begin. The first has half of the Actors that have one, or all,
+// so that there are Sessions with several.
 func (m *moves) beginClients() {
 	w := m.w
+	all := w.script != nil || m.grace > 0 && w.choose(2) == 1
 	for n, id := range m.ids {
 		if !m.bound[n] {
 			continue
 		}
-		if n > 0 && len(m.clients) > 0 && n%2 == 0 {
+		if len(m.clients) > 0 && (n%2 == 0 || all) {
 			m.clients[0].ids = append(m.clients[0].ids, id)
 			continue
 		}
@@ -40,6 +44,9 @@ func (m *moves) beginClients() {
 			m.clients = append(m.clients, c)
 			w.post(time.Duration(r)*3*time.Second, nil, c.connect)
 		}
+	}
+	if w.script != nil && len(m.clients) > 0 { // the Actor that moves is bound last
+		slices.Reverse(m.clients[0].ids)
 	}
 	if m.restless > 0 {
 		for _, c := range m.clients {
@@ -52,25 +59,27 @@ func (m *moves) beginClients() {
 func (c *client) connect() {
 	w := c.m.w
 	p := w.slots[c.slot].process
-	if p == nil || p.dead || !p.serving || c.gone {
+	if p == nil || p.dead || !p.serving || c.gone || c.away {
 		return
 	}
 	h := p.host
-	if c.conn != nil && (c.conn.closed || c.conn.h != h) {
+	if s := c.conn; s != nil && (s.closed || s.h != h) {
+		if !s.closed { // of a process that is dead or sleeps, and cannot be told
+			s.breaks()
+			s.h.after(silence, s.dropped)
+		}
 		c.conn, c.busy = nil, nil
 	}
 	if c.conn == nil {
-		c.m.book.conns++
-		c.conn = &conn{h: h, n: c.m.book.conns, client: c}
-		h.sessions = append(h.sessions, c.conn)
+		c.open(h)
 	}
 	s := c.conn
-	if s.replaced {
+	if s.replaced || s.resumes() {
 		return
 	}
 	for _, id := range c.ids {
 		b := s.to(id)
-		if b != nil && !b.ended && (!b.lost(h) || b.way != nil && b.way.moving) || slices.Contains(c.busy, id) {
+		if b != nil && !b.ended && (!b.lost(h) || b.moves()) || slices.Contains(c.busy, id) {
 			continue
 		}
 		c.busy = append(c.busy, id)
@@ -79,7 +88,7 @@ func (c *client) connect() {
 				c.busy = slices.DeleteFunc(c.busy, func(other string) bool { return other == id })
 			}
 			if !ok {
-				w.post(time.Second, nil, c.connect)
+				c.later()
 				return
 			}
 			w.Cover.Mark("bound")
@@ -92,7 +101,19 @@ func (c *client) connect() {
 }
 
 // lost is told that a binding or the Session is over.
-func (c *client) lost() { c.m.w.post(time.Second, nil, c.connect) }
+func (c *client) lost() { c.later() }
+
+// later has the client connect soon, once however often it is asked for.
+func (c *client) later() {
+	if c.due {
+		return
+	}
+	c.due = true
+	c.m.w.post(time.Second, nil, func() {
+		c.due = false
+		c.connect()
+	})
+}
 
 // replaced is told that another client has an Actor of this one. It comes back, but for
 // when all is to come to rest.
@@ -110,11 +131,11 @@ func (c *client) act() {
 	}
 	w.post([...]time.Duration{700, 90, 20, 4_000}[w.choose(4)]*time.Millisecond, nil, c.act)
 	s := c.conn
-	if w.choose(256) >= c.m.restless || s == nil || s.closed || s.h.dead || s.h.process.paused {
+	if w.choose(256) >= c.m.restless || s == nil || s.closed || s.h.dead || s.h.process.paused || s.resumes() {
 		return
 	}
 	id := c.ids[w.choose(len(c.ids))]
-	switch w.choose(4) {
+	switch w.choose(6) {
 	case 0: // and comes back, at another node perhaps
 		c.markMove("leaves")
 		if w.choose(2) == 0 {
@@ -123,6 +144,8 @@ func (c *client) act() {
 		c.leave()
 	case 1:
 		c.part(s, id)
+	case 2, 3:
+		c.stumble()
 	default: // it binds what it has, or has not
 		c.markMove("binds")
 		c.bind(s, id, func(ok bool) {
@@ -172,7 +195,7 @@ func (c *client) markMove(what string) {
 // part ends one binding by the word of the Session.
 func (c *client) part(s *conn, id string) {
 	b := s.to(id)
-	if b == nil || b.ended || b.way != nil && b.way.moving || b.lost(s.h) || s.replaced {
+	if b == nil || b.ended || b.moves() || b.lost(s.h) || s.replaced {
 		return
 	}
 	c.m.w.note(s.h.process, "parts with", id, "", b.gen)
@@ -180,7 +203,7 @@ func (c *client) part(s *conn, id string) {
 	c.markMove("parts")
 	s.put(id, nil)
 	b.unbind(s.h, s.n)
-	c.m.w.post(time.Second, nil, c.connect)
+	c.later()
 }
 
 func (c *client) partFirst() {
@@ -195,71 +218,101 @@ func (c *client) bind(s *conn, id string, done func(ok bool)) {
 	h.read(nil, id, storeCallMax, func(row store.Authority, found bool, err error) {
 		known := s.to(id)
 		switch {
-		case err != nil || !found || row.State != store.Ready || row.LeaseLeft <= 0 || s.closed || s.replaced,
-			known != nil && known.way != nil && known.way.moving:
+		case err != nil || !found || row.State != store.Ready || row.LeaseLeft <= 0 || known.moves():
 			done(false)
 			return
 		}
-		at := refOf(&row)
-		c.count++
-		b := &bound{ref: at, gen: c.count}
-		again := known != nil && known.ref == at && !known.ended && !known.lost(h)
-		if again {
-			b.gen = known.gen
-		}
-		// publish makes it the Session's, unless that is over or has it.
-		publish := func() bool {
-			if s.closed || s.replaced {
-				return false
-			}
-			if again {
-				now := s.to(id)
-				return now != nil && now.gen == b.gen && !now.ended
-			}
-			s.put(id, b)
-			return true
-		}
-		if h.owns(&row) {
-			a := h.actors[id]
-			if a == nil {
-				done(false)
-				return
-			}
-			a.control(func(refused *failure) {
-				key := bindingKey{nil, s.n, b.gen}
-				if refused != nil || a.ref != at || again && a.binding.key != key {
-					done(false)
-					return
-				}
-				b.cell = a
-				if !publish() {
-					done(false)
-					return
-				}
-				a.take(binding{key: key, local: s})
-				done(true)
-			})
-			return
-		}
-		l := h.linkOf(at.at)
-		if l == nil {
-			done(false)
-			return
-		}
-		b.link = l
-		corr := h.await(l, h.clock().Add(5*time.Second), func(r reply) {
-			if r.fail == nil && publish() {
-				done(true)
-				return
-			}
-			if !again && (r.fail == nil || r.late) {
-				b.unbind(h, s.n)
-			}
-			done(false)
-		})
-		key := bindingKey{l, s.n, b.gen}
-		h.tell(l, func(to *host) { to.bindHere(l, corr, at, key, again) })
+		s.bindTo(refOf(&row), known, func(f *failure) { done(f == nil) })
 	})
+}
+
+// bindTo binds the Session to that Actor, for which it may have a binding already.
+func (s *conn) bindTo(at ref, known *bound, done func(*failure)) {
+	h, c := s.h, s.client
+	if f := s.bars(); f != nil {
+		done(f)
+		return
+	}
+	c.count++
+	b := &bound{ref: at, gen: c.count}
+	again := known != nil && known.ref == at && !known.ended && !known.lost(h)
+	if again {
+		b.gen = known.gen
+	}
+	// publish makes it the Session's, unless that is over or has it.
+	publish := func() *failure {
+		f := s.bars()
+		switch now := s.to(at.id); {
+		case f != nil:
+		case !again:
+			s.put(at.id, b)
+		case now == nil || now.gen != b.gen || now.ended:
+			f = errUnbound
+		}
+		return f
+	}
+	if at.at == h.self() {
+		a := h.actors[at.id]
+		if a == nil {
+			done(errNotHere)
+			return
+		}
+		a.control(func(refused *failure) {
+			key := bindingKey{nil, s.n, b.gen}
+			f := a.registrable(refused, at, key, again)
+			if f == nil {
+				b.cell = a
+				f = publish()
+			}
+			if f == nil {
+				a.take(binding{key: key, local: s})
+			}
+			done(f)
+		})
+		return
+	}
+	l := h.linkOf(at.at)
+	if l == nil {
+		done(errNoWay)
+		return
+	}
+	b.link = l
+	corr := h.await(l, h.clock().Add(5*time.Second), func(r reply) {
+		f := r.fail
+		if f == nil {
+			f = publish()
+		}
+		if f != nil && !again && (r.fail == nil || r.late) {
+			b.unbind(h, s.n)
+		}
+		done(f)
+	})
+	key := bindingKey{l, s.n, b.gen}
+	h.tell(l, func(to *host) { to.bindHere(l, corr, at, key, again) })
+}
+
+// bars says why the Session is bound to nothing more.
+func (s *conn) bars() *failure {
+	if s.closed || s.replaced {
+		return errSessionOver
+	}
+	return nil
+}
+
+// registrable says why that Actor is not bound.
+func (a *actor) registrable(refused *failure, at ref, key bindingKey, again bool) *failure {
+	switch {
+	case refused != nil:
+		return refused
+	case a.ref.gen != at.gen:
+		return errIncarnation
+	case a.ref != at:
+		return errNotHere
+	case again && a.binding.key != key:
+		a.h.w.Cover.Mark("a bind of what another session has was refused")
+		return errTaken
+	}
+	return nil
 }
 
 func (h *host) bindHere(l *link, corr uint64, at ref, key bindingKey, again bool) {
@@ -269,17 +322,14 @@ func (h *host) bindHere(l *link, corr uint64, at ref, key bindingKey, again bool
 		return
 	}
 	a.control(func(refused *failure) {
-		switch {
-		case h.lost(l):
-		case again && refused == nil && a.binding.key != key:
-			h.w.Cover.Mark("a bind of what another session has was refused")
-			h.answer(l, corr, reply{fail: errUnbound})
-		case refused != nil || a.ref != at:
-			h.answer(l, corr, reply{fail: errNotHere})
-		default:
-			a.take(binding{key: key})
-			h.answer(l, corr, reply{})
+		if h.lost(l) {
+			return
 		}
+		f := a.registrable(refused, at, key, again)
+		if f == nil {
+			a.take(binding{key: key})
+		}
+		h.answer(l, corr, reply{fail: f})
 	})
 }
 
@@ -295,26 +345,35 @@ func (c *client) begin(s *conn, id string) {
 func (c *client) talk(s *conn, id string, gen uint64) {
 	w := c.m.w
 	b := s.to(id)
-	if w.healed && c.seq > 0 || s.closed || s.h.dead || b == nil || b.gen != gen || b.ended || b.lost(s.h) && !(b.way != nil && b.way.moving) {
+	if w.healed && c.seq > 0 || s.closed || s.broken || s.h.dead || b == nil || b.gen != gen || b.ended || b.lost(s.h) && !b.moves() {
 		return
 	}
+	c.say(s, id)
+	w.post([...]time.Duration{700, 150, 40, 2_500}[w.choose(4)]*time.Millisecond, nil, func() { c.talk(s, id, gen) })
+}
+
+// say sends one packet to the Actor.
+func (c *client) say(s *conn, id string) {
+	w := c.m.w
 	c.m.book.ops++
 	o := &op{
 		n: c.m.book.ops, id: id, asks: w.choose(3) == 0, origin: s.h, writer: fmt.Sprint("client ", s.n), conn: s, client: true,
 		timeout: 5 * time.Second,
 	}
 	w.post(0, s.h.process, func() {
+		if s.broken {
+			return
+		}
 		c.seq++
 		o.seq = c.seq
 		s.send(o)
 	})
-	w.post([...]time.Duration{700, 150, 40, 2_500}[w.choose(4)]*time.Millisecond, nil, func() { c.talk(s, id, gen) })
 }
 
 // What an Actor's owner tells the Session's owner.
 
-func (h *host) tellReplaced(b binding, at ref) {
-	h.w.moves.book.replaced(at, b.key)
+func (h *host) tellReplaced(b binding, at ref, by bindingKey) {
+	h.w.moves.book.replaced(at, b.key, by)
 	h.tellOf(b, at, (*host).bindingReplaced)
 }
 
@@ -346,8 +405,14 @@ func (h *host) inForce(key bindingKey, at ref) (*conn, *bound) {
 }
 
 func (h *host) bindingReplaced(key bindingKey, at ref) {
-	s, _ := h.inForce(key, at)
-	if s == nil || s.replaced {
+	s, b := h.inForce(key, at)
+	switch {
+	case s == nil:
+		return
+	case s.keep != nil && s.keep.replaced():
+		s.loses(b)
+		return
+	case s.replaced:
 		return
 	}
 	h.w.note(h.process, "is told that another has", at.id, "", key.gen)
@@ -363,13 +428,19 @@ func (h *host) bindingEnded(key bindingKey, at ref) {
 		return
 	}
 	h.w.Cover.Mark("a binding ended with its actor")
+	s.loses(b)
+	s.client.lost()
+}
+
+// loses notes that the binding has ended at the Actor's owner.
+func (s *conn) loses(b *bound) {
 	if w := b.way; w != nil {
+		s.h.w.moves.book.dropsKept(s, b, len(w.kept))
 		w.over = true
 		w.step(session.RouteEvent{Kind: session.RouteClosed}, nil)
 		w.drop()
 	}
 	next := *b
 	next.ended, next.way = true, nil
-	s.put(at.id, &next)
-	s.client.lost()
+	s.put(b.ref.id, &next)
 }

@@ -84,6 +84,10 @@ var (
 	errTooFar    = &failure{errkind.Unavailable, "the message was carried too often", false}
 	errUnbound   = &failure{errkind.Unavailable, "another binding is in force", false}
 	errBusy      = &failure{errkind.CapacityExceeded, "the session waits for too much", false}
+
+	errSessionOver = &failure{errkind.Unavailable, "the session is closed", false}
+	errIncarnation = &failure{errkind.InvalidOperation, "another incarnation", false}
+	errTaken       = &failure{errkind.InvalidOperation, "another session has the actor", false}
 )
 
 // reply is the one end of a request.

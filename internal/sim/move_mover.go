@@ -67,6 +67,8 @@ func (v *mover) capture() *payload {
 	if b := v.o.bound; b.stands(h) {
 		h.drained(b, v.o.id, a.ref)
 		p.bound = &movedBinding{b.key.owner(h), b.key.session, b.key.gen}
+	} else { // the end of a binding that is over waits behind the seal, where it will be refused
+		p.lost = a.binding.key
 	}
 	for _, it := range v.saved {
 		if it.kind == isLetter {

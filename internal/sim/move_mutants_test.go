@@ -61,14 +61,53 @@ var moveMutants = []mutant{
 		"	case c.Reason == store.EpochChanged, c.Epoch != s.reserved.Epoch, at == wherePast:", "	case c.Reason == store.EpochChanged:",
 	}, []string{"I1", "I3", "I12", "I5", "I8"}},
 	{"a Session whose actor was bound to another one is not told", "internal/sim/move_session.go", []string{
-		"		h.tellReplaced(before, a.ref)\n", "",
+		"		h.tellReplaced(before, a.ref, b.key)\n", "",
 	}, []string{"I9", "I12"}},
 	{"any end of a Session ends the binding that is there", "internal/sim/move_session.go", []string{
 		"	if a.binding.key == key {\n		a.binding = binding{}\n		a.h.w.moves.book.disconnected(a, key)", "	if a.binding.key.gen != 0 {\n		a.binding = binding{}\n		a.h.w.moves.book.disconnected(a, key)",
 	}, []string{"MB-04", "I9"}},
 	{"a Session that binds again takes its actor back", "internal/sim/move_client.go", []string{
-		"case again && refused == nil && a.binding.key != key:\n			h.w", "case false:\n			h.w",
+		"	case again && a.binding.key != key:\n", "	case false:\n",
 	}, []string{"MB-04", "I9"}},
+	{"what a client has missed is sent in another order", "internal/sim/move_resume.go", []string{
+		"	for _, e := range pushes {\n", "	slices.Reverse(pushes)\n	for _, e := range pushes {\n",
+	}, []string{"I16", "I9"}},
+	{"a client that comes back gets again what it has", "internal/sim/move_resume.go", []string{
+		"		if e.number > last {\n", "		if true {\n",
+	}, []string{"I16"}},
+	{"what comes during a resumption goes out at once", "internal/sim/move_keep.go", []string{
+		"	if k.holding {\n", "	if false {\n",
+	}, []string{"I16"}},
+	{"what came during a resumption goes before what the client has missed", "internal/sim/move_resume.go", []string{
+		"	for _, e := range pushes {\n", "	for _, e := range held {\n		k.send(e)\n	}\n	held = nil\n	for _, e := range pushes {\n",
+	}, []string{"I16"}},
+	{"nothing is kept for a client that is away", "internal/sim/move_keep.go", []string{
+		"	k.pushes = append(k.pushes, p)\n", "	if !k.cut {\n		k.pushes = append(k.pushes, p)\n	}\n",
+	}, []string{"I16"}},
+	{"a Session is resumed of which pushes are lost", "internal/sim/move_resume.go", []string{
+		"return last <= k.last && last >= k.lost }", "return last <= k.last }",
+	}, []string{"I16"}},
+	{"a resumption does not wait for an actor that moves", "internal/sim/move_resume.go", []string{
+		"		case now.moves():\n", "		case false:\n",
+	}, []string{"I16", "I9"}},
+	{"a Session is resumed twice", "internal/sim/move_resume.go", []string{
+		"if k.holding || k.taken || k.finished || k.why != \"\" ||", "if k.holding ||",
+	}, []string{"I16", "I9"}},
+	{"the grace has no end", "internal/sim/move_keep.go", []string{
+		"	if !k.reserved || !now.Reached(k.until) {\n", "	if !k.reserved || k.why == \"\" {\n",
+	}, []string{"I11"}},
+	{"a lost connection is told to the Actors' Spots at once", "internal/sim/move_keep.go", []string{
+		"	s.mark(\"is away\")\n", "	s.mark(\"is away\")\n	for _, b := range s.bounds {\n		if !b.ended {\n			b.unbind(h, s.n)\n		}\n	}\n",
+	}, []string{"MB-04"}},
+	{"the end of a binding is told, and it stays", "internal/sim/move_session.go", []string{
+		"		a.binding = binding{}\n		a.h.w.moves.book.disconnected(a, key)", "		a.h.w.moves.book.disconnected(a, key)",
+	}, []string{"MB-04", "I9"}},
+	{"nobody tells an Actor's Spot of a client that was lost during a move", "internal/sim/move_target.go", []string{
+		"		if i.lost.gen != 0 {\n", "		if false {\n",
+	}, []string{"MB-04"}},
+	{"packets of the binding before are executed behind a resumption", "internal/sim/move_actor.go", []string{
+		"	case l.session != nil && *l.session != a.binding.key:\n", "	case l.session != nil && a.binding.key.gen == 0:\n",
+	}, []string{"FO-15", "I2"}},
 	{"a Session's end ends its first binding alone", "internal/sim/move_session.go", []string{
 		"		if !b.ended {\n			b.unbind(h, s.n)\n		}\n", "		if !b.ended {\n			b.unbind(h, s.n)\n			break\n		}\n",
 	}, []string{"I9", "I12"}},

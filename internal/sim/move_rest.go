@@ -51,6 +51,9 @@ func (m *moves) expectRest(when string) {
 	}
 	for _, p := range w.living {
 		for _, s := range p.host.sessions {
+			if k := s.keep; k != nil && (k.cut || k.holding) {
+				w.fail("I11", "%s session %d is reserved or resumes another one", when, s.n)
+			}
 			for _, b := range s.bounds {
 				m.expectRoute(when, s, b)
 			}
@@ -59,6 +62,8 @@ func (m *moves) expectRest(when string) {
 			m.expectBound(when, a)
 		}
 	}
+	m.expectReceived(when)
+	m.expectTold(when)
 }
 
 // expectBound checks that the Session that an Actor is bound to knows of it (I9).

@@ -31,7 +31,8 @@ const (
 	StoryEntry              // one without a client to node 2's Entry Spot
 	StoryHere               // a bound one to a room of its own node
 	StoryBack               // a bound one to node 2 and back, each message following it
-	Stories
+	Stories                 // of which each has each fault before each step
+	StoryPair               // StoryRoom, and another Actor of its client stays at node 2
 )
 
 // ScriptFault is one of the faults.
@@ -82,6 +83,16 @@ var scriptFaults = []struct {
 	{"the client parts with its actor", func(w *World) { w.moves.firstClient((*client).partFirst) }},
 	{"another client binds at S", func(w *World) { w.moves.rival(0) }},
 	{"another client binds at O", func(w *World) { w.moves.rival(2) }},
+	{"the client is lost, and back at once", func(w *World) { w.lose(0, brief, 2) }},
+	{"the client is lost, and back after 2 ms", func(w *World) { w.lose(0, 2*time.Millisecond, 2) }},
+	{"the client is lost, and back after the move", func(w *World) { w.lose(0, time.Second, 2) }},
+	{"the client is lost, and back before that is known", func(w *World) { w.lose(2*time.Second, brief, 2) }},
+	{"the client is lost, and back at T", func(w *World) { w.lose(0, brief, 1) }},
+	{"the client is lost, and its grace ends at once", func(w *World) { w.lose(0, 8*time.Second, 2); w.endGrace(brief) }},
+	{"the client is lost, and its grace ends after 2 ms", func(w *World) { w.lose(0, 8*time.Second, 2); w.endGrace(2 * time.Millisecond) }},
+	{"the client is lost, and its grace ends as it comes back", func(w *World) { w.lose(0, brief, 2); w.endGrace(brief) }},
+	{"the client is lost, and another one binds", func(w *World) { w.lose(0, time.Second, 2); w.moves.rival(2) }},
+	{"the client is lost, and O crashes", func(w *World) { w.lose(0, time.Second, 2); w.post(brief, nil, func() { w.crash(2) }) }},
 	{"jump of the Store's clock", func(w *World) { w.store.ahead += jump }},
 }
 
@@ -144,11 +155,14 @@ func (w *World) newScriptMoves() *moves {
 	s := w.script
 	m := &moves{
 		w: w, places: 1, follow: 6 * time.Second, ids: []string{"actor0"}, rooms: []string{"room0", "room1"},
-		bound: []bool{s.Story != StoryEntry}, wide: []bool{false, true},
+		bound: []bool{s.Story != StoryEntry}, wide: []bool{false, true}, grace: 5 * time.Second, keepMax: 1_000, reservedMax: 1,
 		timing: relay.Timing{
 			Wait: timing.Wait, WaitMax: timing.WaitMax, Settle: settleWait, CutoverWait: time.Second, SealTimeout: sealTimeout,
 			Validity: 15 * time.Second, Prepared: 5 * time.Second,
 		},
+	}
+	if s.Story == StoryPair {
+		m.ids, m.bound = append(m.ids, "actor1"), append(m.bound, true)
 	}
 	m.book = newBook(m)
 	return m
@@ -159,11 +173,16 @@ func (m *moves) tell() {
 	w := m.w
 	s := w.script
 	for n := range 30 { // three writers talk all the time, and the clients do
-		w.post(scriptJoin+time.Duration(n-6)*400*time.Microsecond, nil, func() { m.sayAt(n%3, n%2 == 1, nil) })
+		w.post(scriptJoin+time.Duration(n-6)*400*time.Microsecond, nil, func() { m.sayAt(n%3, m.ids[0], n%2 == 1, nil) })
+	}
+	for n := range 60 { // the Actor that stays is talked to all the time
+		if s.Story == StoryPair {
+			w.post(scriptJoin+time.Duration(n)*time.Millisecond, nil, func() { m.sayAt(n%3, m.ids[1], false, nil) })
+		}
 	}
 	join := &plan{slot: -1, timeout: 4 * time.Second}
 	switch s.Story {
-	case StoryRoom, StoryBack:
+	case StoryRoom, StoryBack, StoryPair:
 		join.spot = "room0"
 	case StoryEntry:
 		join.slot = 1
@@ -172,19 +191,19 @@ func (m *moves) tell() {
 	}
 	w.post(scriptJoin, nil, func() {
 		s.runs = true
-		m.sayAt(2, false, join)
+		m.sayAt(2, m.ids[0], false, join)
 	})
 	over := 2 * time.Second
 	if s.Story == StoryBack {
-		w.post(scriptJoin+15*time.Millisecond, nil, func() { m.sayAt(2, false, &plan{slot: 0, timeout: 4 * time.Second}) })
+		w.post(scriptJoin+15*time.Millisecond, nil, func() { m.sayAt(2, m.ids[0], false, &plan{slot: 0, timeout: 4 * time.Second}) })
 	}
 	w.post(scriptJoin+30*time.Millisecond, nil, func() { s.runs = false })
 	for n := range 12 { // and what is said later takes old routes
-		w.post(scriptJoin+over+time.Duration(n)*700*time.Millisecond, nil, func() { m.sayAt(n%3, n%2 == 0, nil) })
+		w.post(scriptJoin+over+time.Duration(n)*700*time.Millisecond, nil, func() { m.sayAt(n%3, m.ids[0], n%2 == 0, nil) })
 	}
 }
 
-func (m *moves) sayAt(slot int, asks bool, p *plan) {
+func (m *moves) sayAt(slot int, id string, asks bool, p *plan) {
 	w := m.w
 	process := w.slots[slot].process
 	if process == nil || process.dead || process.paused || !process.serving {
@@ -195,7 +214,7 @@ func (m *moves) sayAt(slot int, asks bool, p *plan) {
 		h.writers = append(h.writers, &writer{h: h, name: h.name()})
 	}
 	m.book.ops++
-	h.writers[0].write(&op{n: m.book.ops, id: m.ids[0], asks: asks, join: p, timeout: 5 * time.Second})
+	h.writers[0].write(&op{n: m.book.ops, id: id, asks: asks, join: p, timeout: 5 * time.Second})
 }
 
 // What a script does to processes and links.
@@ -249,6 +268,28 @@ func (w *World) part(a, b int, d time.Duration) {
 	w.cut(w.between(a, b))
 }
 
+// brief is about the time that a record takes.
+const brief = 100 * time.Microsecond
+
+// lose has the first client lose its connection, of which its node learns after a while, and
+// come back to the node of that slot.
+func (w *World) lose(noticed, back time.Duration, slot int) {
+	w.moves.firstClient(func(c *client) { c.drop(noticed, back, slot) })
+}
+
+// endGrace ends the grace of all Sessions of the first client.
+func (w *World) endGrace(after time.Duration) {
+	w.post(after, nil, func() {
+		for _, p := range w.living {
+			for _, s := range slices.Clone(p.host.sessions) {
+				if s.client == w.moves.clients[0] && !p.paused {
+					s.expire()
+				}
+			}
+		}
+	})
+}
+
 // deaf has the process of slot n hear nothing of the other for a while.
 func (w *World) deaf(n, other int, d time.Duration) {
 	l := w.between(n, other)
@@ -264,6 +305,7 @@ func (w *World) deaf(n, other int, d time.Duration) {
 
 // stop tells what runs that the node has begun to stop.
 func (h *host) stop() {
+	h.endReserved()
 	for _, a := range h.cells() {
 		if j := a.join; j != nil && (j.phase == joinActive || j.phase == joinStanding) {
 			j.cancel(errStopping)

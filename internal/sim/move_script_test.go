@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	everyFlag = flag.Int("every", 61, "of the scripts of moves play one in so many")
+	everyFlag = flag.Int("every", 79, "of the scripts of moves play one in so many")
 	pairsFlag = flag.Bool("pairs", false, "play also scripts with two faults around the commit")
 )
 
@@ -76,6 +76,62 @@ func oneFault(t *testing.T) (all []Script) {
 // req: MF-02
 func TestEachFaultBeforeEachStepOfAMove(t *testing.T) {
 	playSome(t, oneFault(t))
+}
+
+// lostScripts returns scripts in which the client is lost, and comes back or does not, at many
+// steps of its Actor's move, most of them around the commit; while the owner before may still push,
+// since it is not heard of; and while the move fails.
+func lostScripts(t *testing.T) (all []Script) {
+	t.Helper()
+	named := func(name string) ScriptFault {
+		for f := range ScriptFaults {
+			if ScriptFault(f).String() == name {
+				return ScriptFault(f)
+			}
+		}
+		t.Fatalf("no fault %q", name)
+		return 0
+	}
+	calm, pair := Play(Script{Story: StoryRoom}, 0), Play(Script{Story: StoryPair}, 0)
+	n := 0
+	for f := range ScriptFaults {
+		lost := ScriptFault(f)
+		if !strings.HasPrefix(lost.String(), "the client is lost") {
+			continue
+		}
+		for step := 1; step < calm.Known+15; step++ {
+			every := 17
+			switch {
+			case step > calm.Known+1 || step < calm.Ready-22:
+			case step < calm.Known-5:
+				every = 4
+			default:
+				every = 1
+			}
+			if n++; n%every == 0 {
+				all = append(all, Script{StoryRoom, []FaultAt{{step, lost}}})
+			}
+		}
+		all = append(all,
+			Script{StoryRoom, []FaultAt{{calm.Ready - 14, named("O hears nothing of S for 2 s")}, {calm.Known + 2, lost}}},
+			Script{StoryPair, []FaultAt{{pair.Ready - 14, named("O hears nothing of S for 2 s")}, {pair.Known + 2, lost}}},
+			Script{StoryPair, []FaultAt{{pair.Ready, lost}}},
+			Script{StoryRoom, []FaultAt{{calm.Ready - 12, lost}, {calm.Ready - 2, named("crash T")}}})
+	}
+	return all
+}
+
+// A client loses its connection at each step of a move of its Actor.
+//
+// req: MB-04
+// req: FO-15
+func TestAClientThatIsLostAtEachStepOfAMove(t *testing.T) {
+	all := lostScripts(t)
+	cover := playScripts(t, all)
+	t.Logf("%d scripts\n%v", len(all), cover)
+	if missing := cover.Missing(lostWanted); len(missing) > 0 && !t.Failed() && !*bareFlag {
+		t.Errorf("the scripts proved nothing of %q, which they never reached", missing)
+	}
 }
 
 func playSome(t *testing.T, scripts []Script) {

@@ -47,12 +47,15 @@ func (a *actor) take(b binding) {
 		return
 	}
 	a.bind(b)
+	h.w.moves.book.registers(a, b.key)
 	switch {
 	case before.key.gen == 0:
 	case !before.stands(h):
 		h.w.moves.book.disconnected(a, before.key)
 	case before.key.link != b.key.link || before.key.session != b.key.session:
-		h.tellReplaced(before, a.ref)
+		h.tellReplaced(before, a.ref, b.key)
+	default:
+		h.w.moves.book.renewed(before.key)
 	}
 }
 
@@ -69,12 +72,15 @@ func (a *actor) push2client(position int) {
 	switch {
 	case !a.binding.stands(h):
 	case a.binding.local != nil:
+		h.w.moves.book.arrives(id, key)
 		a.binding.local.push(id, key, position)
 	default:
 		l := key.link
 		h.tell(l, func(to *host) {
+			by := bindingKey{l, key.session, key.gen}
+			to.w.moves.book.arrives(id, by)
 			if s := to.session(key.session); s != nil {
-				s.push(id, bindingKey{l, key.session, key.gen}, position)
+				s.push(id, by, position)
 			}
 		})
 	}
@@ -88,7 +94,17 @@ type conn struct {
 	closed   bool
 	replaced bool // it takes no input, and will be closed
 	bounds   []*bound
+
+	keep   *keep   // nil: its client does not come back to it
+	final  bool    // closed by somebody's will: it is not reserved
+	broken bool    // the client has lost the connection
+	sent   []frame // on their way to the client
+	got    uint64  // the number of the latest push that the client has got
+	stream         // of the oracle
 }
+
+// resumes reports whether the Session is about to resume another one.
+func (s *conn) resumes() bool { return s.keep != nil && s.keep.holding }
 
 // to returns the binding to the Actor, or nil.
 func (s *conn) to(id string) *bound {
@@ -126,6 +142,14 @@ type bound struct {
 }
 
 func (b *bound) lost(h *host) bool { return b.link != nil && h.lost(b.link) }
+
+// moves reports whether the Actor is moving, or its move is not over for the Session.
+func (b *bound) moves() bool { return b != nil && b.way != nil && b.way.moving }
+
+// over reports whether nothing can come of the binding any more.
+func (b *bound) over(h *host) bool {
+	return b.ended || !b.moves() && (b.lost(h) || b.cell != nil && b.cell.gone)
+}
 
 func (h *host) session(n uint64) *conn {
 	for _, s := range h.sessions {
@@ -171,7 +195,7 @@ func (s *conn) send(o *op) {
 	switch {
 	case s.closed || s.replaced || b == nil || b.ended:
 		h.w.moves.book.ended(o, reply{fail: errUnbound})
-	case b.way != nil && b.way.moving && b.way.admits(o):
+	case b.moves() && b.way.admits(o):
 	case b.lost(h):
 		h.w.moves.book.ended(o, reply{fail: errLinkLost})
 	default:
@@ -261,13 +285,25 @@ func (s *conn) push(id string, key bindingKey, position int) {
 	}
 }
 
-func (s *conn) show(b *bound, position int) { s.h.w.moves.book.shown(s, b, position) }
+// show sends what an Actor shows to the client.
+func (s *conn) show(b *bound, position int) {
+	e := pushed{b.ref, b.gen, position}
+	if s.keep != nil {
+		s.keep.push(e)
+		return
+	}
+	if !s.broken {
+		s.h.w.moves.book.shown(s, e)
+	}
+}
 
 // step gives the event to the core and does what it says. next is the binding that a commit
 // brings.
 func (w *passage) step(ev session.RouteEvent, next *bound) (answer session.RouteEffect) {
 	s, h := w.s, w.s.h
+	was := w.route.Sealed()
 	w.route.Step(h.clock(), ev)
+	w.markAway(ev.Kind, was)
 	for _, e := range w.route.Effects(nil) {
 		switch e.Kind {
 		case session.RouteSwap:
@@ -371,8 +407,8 @@ func (w *passage) drop() {
 	w.held, w.kept = nil, nil
 }
 
-// close ends the Session; its client begins another one.
-func (s *conn) close() {
+// over ends the Session; its client begins another one.
+func (s *conn) over() {
 	if s.closed {
 		return
 	}
@@ -387,6 +423,9 @@ func (s *conn) close() {
 		if !b.ended {
 			b.unbind(h, s.n)
 		}
+	}
+	if s.keep != nil {
+		s.keep.end()
 	}
 	s.client.lost()
 }
@@ -413,9 +452,12 @@ func (b *bound) unbind(h *host, n uint64) {
 }
 
 func (s *conn) sweep(now clock.Mono) {
+	if s.keep != nil {
+		s.keep.finishDue(now)
+	}
 	for _, b := range slices.Clone(s.bounds) {
 		w := b.way
-		if w == nil || !w.moving || s.closed {
+		if !b.moves() || s.closed {
 			continue
 		}
 		if at, ok := w.route.NextDeadline(); ok && now.Reached(at) {
@@ -426,7 +468,7 @@ func (s *conn) sweep(now clock.Mono) {
 
 func (s *conn) unlinked(l *link) {
 	for _, b := range slices.Clone(s.bounds) {
-		if w := b.way; w != nil && w.moving {
+		if w := b.way; b.moves() {
 			if b.link == l {
 				w.step(session.RouteEvent{Kind: session.RouteLost}, nil)
 			} else if w.left == l && w.route.Leaving() {
@@ -436,5 +478,23 @@ func (s *conn) unlinked(l *link) {
 		if b.link == l {
 			s.client.lost()
 		}
+	}
+}
+
+// markAway notes how a move goes on while the client is away. was says that the route was sealed.
+func (w *passage) markAway(ev session.RouteEventKind, was bool) {
+	is := w.route.Sealed()
+	if k := w.s.keep; k == nil || !k.reserved || was == is {
+		return
+	}
+	cover := w.s.h.w.Cover
+	switch ev {
+	case session.RouteSeal:
+		cover.Mark("an actor's move was sealed while its client was away")
+	case session.RouteCommit:
+		cover.Mark("an actor moved while its client was away")
+	case session.RouteAbort:
+		cover.Mark("an actor's move was given up while its client was away")
+	default:
 	}
 }

@@ -44,6 +44,7 @@ type payload struct {
 	state  []int
 	queue  []carried
 	bound  *movedBinding
+	lost   bindingKey // of a client that is gone, which nobody has told the Actor's Spot
 	chunks int
 
 	next, acked int

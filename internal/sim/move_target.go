@@ -38,7 +38,7 @@ type arriving struct {
 	payload   *payload
 	received  int
 	bound     binding
-	clientEnd bool
+	lost      bindingKey // of the client that the Actor's Spot is to be told of as gone
 	locked    bool
 	left      bool
 	broken    bool // the payload is
@@ -252,7 +252,10 @@ func (i *arriving) stage() {
 			e.Failure = f.relay()
 		default:
 			a.state = slices.Clone(p.state)
-			i.bound, i.clientEnd = b, gone
+			i.bound, i.lost = b, p.lost
+			if gone {
+				i.lost = bindingKey{session: p.bound.session, gen: p.bound.gen}
+			}
 			var saved []item
 			for _, c := range p.queue {
 				saved = append(saved, item{l: h.arrived(c, place{})})
@@ -307,7 +310,10 @@ func (i *arriving) merge() {
 				a.room = i.room
 				i.entered = false
 			}
-			a.bind(i.bound)
+			if a.bind(i.bound); i.bound.key.gen != 0 && !i.bound.stands(h) { // its link was lost since it was adopted
+				a.bind(binding{})
+				i.lost = i.bound.key
+			}
 			a.tenure = owned
 			h.w.moves.book.merged(i)
 		}
@@ -392,6 +398,10 @@ func (i *arriving) end(e *relay.TargetEffect) {
 			}
 			h.w.acts(h.process)
 		})
+		if i.lost.gen != 0 {
+			h.w.Cover.Mark("a client was lost during a move")
+			h.w.moves.book.disconnected(a, i.lost)
+		}
 	case relay.TargetStuck:
 		a.stuck = e.Failure.Text
 		a.seal(func() { a.cur = sealed{i.q} })

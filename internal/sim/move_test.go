@@ -11,8 +11,10 @@ import "testing"
 // req: RL-17
 // req: MF-01
 // req: SB-05
+// req: MB-04
+// req: FO-15
 func TestMovesKeepTheirInvariantsInEveryHistory(t *testing.T) {
-	all, seeds := playBatch(t, MoveKinds, moveWanted, nil)
+	all, seeds := playBatch(t, MoveKinds, moveWanted, moveWantedOfMany)
 	if seeds == 0 {
 		return
 	}

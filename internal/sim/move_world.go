@@ -27,9 +27,11 @@ type moves struct {
 	timing                 relay.Timing
 	follow                 time.Duration
 	wide, bound            []bool
-	rivals                 int // clients of each Actor that is bound
-	restless               int // 256ths, of what clients do to their bindings
-	rejects, breaks, drags int // 256ths
+	rivals                 int           // clients of each Actor that is bound
+	restless               int           // 256ths, of what clients do to their bindings
+	grace                  time.Duration // for a client that has lost its connection; 0: none
+	keepMax, reservedMax   int           // pushes of a Session, and Sessions of a node, that are kept for it
+	rejects, breaks, drags int           // 256ths
 }
 
 type mark struct {
@@ -84,6 +86,8 @@ func (w *World) newMoves(k Kind) *moves {
 		m.wide = append(m.wide, w.choose(2) == 1)
 	}
 	m.rivals, m.restless = 1+w.choose(2), [...]int{0, 40, 160}[w.choose(3)]
+	m.grace = [...]time.Duration{0, 3, 10, 1}[w.choose(4)] * time.Second
+	m.keepMax, m.reservedMax = [...]int{1_000, 6}[w.choose(2)], [...]int{16, 1}[w.choose(2)]
 	m.book, m.missing = newBook(m), map[string]bool{}
 	return m
 }
@@ -248,6 +252,12 @@ func (m *moves) burst(id string) {
 	step := [...]time.Duration{1, 20, 200, 500}[w.choose(4)] * time.Millisecond
 	many := 4 + w.choose(12)
 	when := w.choose(4)
+	after := time.Duration(when)*step/4 + [...]time.Duration{500, 1_500, 4_000, 12_000}[w.choose(4)]*time.Microsecond
+	if m.grace > 0 && w.choose(4) == 3 { // its client is lost about then, or talks
+		w.post(after, nil, func() { m.withClient(id, func(c *client) { c.stumble() }) })
+	} else {
+		w.post(after, nil, func() { m.withClient(id, func(c *client) { c.say(c.conn, id) }) })
+	}
 	for n := range many {
 		w.post(time.Duration(n)*step/4, nil, func() {
 			var p *plan
@@ -256,6 +266,16 @@ func (m *moves) burst(id string) {
 			}
 			m.say(id, p)
 		})
+	}
+}
+
+// withClient does something with the client that is bound to that Actor, if there is one.
+func (m *moves) withClient(id string, do func(c *client)) {
+	for _, c := range m.clients {
+		if s := c.conn; s != nil && s.bars() == nil && !s.h.dead && s.to(id) != nil && !s.to(id).ended {
+			do(c)
+			return
+		}
 	}
 }
 

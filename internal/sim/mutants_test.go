@@ -95,7 +95,7 @@ func TestMutants(t *testing.T) {
 	for n, m := range slices.Concat(mutants, moveMutants) {
 		tests := []string{"TestCreationKeeps"}
 		if n >= len(mutants) {
-			tests = []string{"TestEachFault", "TestMovesKeep", "TestTwoFaults"}
+			tests = []string{"TestAClientThatIsLost", "TestEachFault", "TestMovesKeep", "TestTwoFaults"}
 		}
 		t.Run(m.name, func(t *testing.T) {
 			violated, seeds := m.run(t, root, tests)
