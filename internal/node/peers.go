@@ -193,7 +193,10 @@ func (p *peers) greeted(q *peer, is link.Peer) (on bool) {
 	defer p.mu.Unlock()
 	l := p.mesh.links.to(is.RID, 0)
 	on = l == nil || l.peer.Lifecycle < is.Lifecycle
-	p.named(is.RID, func(other *peer) { on = on && (other == q || !other.busy) })
+	p.named(is.RID, func(other *peer) {
+		opens := other.busy && (l == nil || l.dial != other)
+		on = on && (other == q || !opens)
+	})
 	q.rid = is.RID
 	return on
 }
