@@ -62,6 +62,9 @@ func (n *Node) Lifecycle() uint64 { return n.inner.Identity().Lifecycle }
 // Endpoint returns the address that other nodes of the main mesh dial, or "".
 func (n *Node) Endpoint() string { return n.inner.Endpoint() }
 
+// EndpointIn returns the address that other nodes of that mesh dial, or "".
+func (n *Node) EndpointIn(mesh string) string { return n.inner.EndpointIn(mesh) }
+
 // SessionAddrs returns the addresses of the session ports, in the order of the
 // configuration.
 func (n *Node) SessionAddrs() []net.Addr { return n.inner.SessionAddrs() }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,5 +145,50 @@ func TestAClientLearnsOnlyWhatTheApplicationSays(t *testing.T) {
 		if got := inner.clientText(); got == "" || strings.Contains(got, "secret") {
 			t.Errorf("%v: %q", k, got)
 		}
+	}
+}
+
+func TestTheMeshesOfAConfigurationAreChecked(t *testing.T) {
+	key := [][]byte{[]byte("0123456789abcdef")}
+	good := serverConfig().withDefaults()
+	good.Peers = []Peer{{RID: "b", Endpoint: "b:1"}, {Endpoint: "c:1"}}
+	good.Meshes = []Mesh{{Name: "other", Keys: key, Role: store.RoleClient}, {Name: "none", Keys: key}}
+	if err := good.check(actorApp()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*Config)
+		kind   errkind.Kind
+		says   string
+	}{
+		"two servers":          {func(c *Config) { c.Meshes[0].Role, c.Meshes[0].Listen = store.RoleServer, "127.0.0.1:0" }, errkind.InvalidOperation, `RoleServer in meshes "main" and "other"`},
+		"a name twice":         {func(c *Config) { c.Meshes[0].Name = "main" }, errkind.InvalidOperation, `"main" is named twice`},
+		"no name":              {func(c *Config) { c.Meshes[0].Name = "" }, errkind.InvalidOperation, "mesh name"},
+		"no key":               {func(c *Config) { c.Meshes[1].Keys = nil }, errkind.NotConfigured, `mesh "none": Keys`},
+		"a short second key":   {func(c *Config) { c.Meshes[0].Keys = append(key, []byte("short")) }, errkind.NotConfigured, "it has 5"},
+		"five keys":            {func(c *Config) { c.MeshKey, c.MeshKeys = nil, append(key, key[0], key[0], key[0], key[0]) }, errkind.InvalidOperation, "5 mesh keys"},
+		"a key and keys":       {func(c *Config) { c.MeshKeys = key }, errkind.InvalidOperation, "both MeshKey and MeshKeys"},
+		"seventeen":            {func(c *Config) { c.Meshes = make([]Mesh, meshesMax) }, errkind.InvalidOperation, "17 meshes"},
+		"a wildcard":           {func(c *Config) { c.Meshes[0].Listen = ":1" }, errkind.NotConfigured, `mesh "other": link address`},
+		"a peer's address":     {func(c *Config) { c.Peers[0].Endpoint = "nowhere" }, errkind.InvalidOperation, `peer "nowhere"`},
+		"a peer without host":  {func(c *Config) { c.Peers[0].Endpoint = ":1" }, errkind.InvalidOperation, "host and port"},
+		"a peer's name":        {func(c *Config) { c.Peers[0].RID = "b b" }, errkind.InvalidOperation, `RID "b b"`},
+		"itself":               {func(c *Config) { c.Peers[0].RID = "a" }, errkind.InvalidOperation, "own RID"},
+		"a peer twice":         {func(c *Config) { c.Peers[1].Endpoint = "b:1" }, errkind.InvalidOperation, "named twice"},
+		"a peer's name twice":  {func(c *Config) { c.Peers[1].RID = "b" }, errkind.InvalidOperation, "named twice"},
+		"peers without a key":  {func(c *Config) { *c = Config{RID: "a", Peers: c.Peers}.withDefaults() }, errkind.NotConfigured, "MeshKey"},
+		"too many peers":       {func(c *Config) { c.Peers = make([]Peer, manualPeersMax+1) }, errkind.InvalidOperation, "1025 Peers"},
+		"objects and no store": {func(c *Config) { *c = Config{RID: "a", Meshes: c.Meshes}.withDefaults() }, errkind.NotConfigured, "Location Store"},
+	} {
+		bad := good
+		bad.Peers, bad.Meshes = slices.Clone(good.Peers), slices.Clone(good.Meshes)
+		c.change(&bad)
+		if err := bad.check(actorApp()); KindOf(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %v that says %s", name, err, c.kind, c.says)
+		}
+	}
+	alone := Config{RID: "a", MeshKeys: append(key, key[0]), Peers: good.Peers}.withDefaults()
+	if err := alone.check(NewApp()); err != nil {
+		t.Errorf("without a Store, and without objects: %v", err)
 	}
 }

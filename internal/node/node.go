@@ -321,6 +321,16 @@ func (n *Node) Identity() Identity { return n.id }
 // Endpoint returns the address that peers of the main mesh dial, or "".
 func (n *Node) Endpoint() string { return n.meshes[0].endpoint }
 
+// EndpointIn returns that of the mesh of that name, or "".
+func (n *Node) EndpointIn(mesh string) string {
+	for _, m := range n.meshes {
+		if m.cfg.Name == mesh {
+			return m.endpoint
+		}
+	}
+	return ""
+}
+
 // SessionAddrs returns the bound addresses of the session ports, in the order of
 // the configuration.
 func (n *Node) SessionAddrs() []net.Addr {

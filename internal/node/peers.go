@@ -193,7 +193,10 @@ func (p *peers) greeted(q *peer, is link.Peer) (on bool) {
 	defer p.mu.Unlock()
 	l := p.mesh.links.to(is.RID, 0)
 	on = l == nil || l.peer.Lifecycle < is.Lifecycle
-	p.named(is.RID, func(other *peer) { on = on && (other == q || !other.busy) })
+	p.named(is.RID, func(other *peer) {
+		opens := other.busy && (l == nil || l.dial != other)
+		on = on && (other == q || !opens)
+	})
 	q.rid = is.RID
 	return on
 }
@@ -222,10 +225,7 @@ func (p *peers) ended(q *peer, refused wire.RejectReason, why string) {
 func (p *peers) linked(l *linkConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.named(l.peer.RID, func(q *peer) {
-		q.failures, q.attempts, q.lost = 0, 0, false
-		p.look(q, l.opened)
-	})
+	p.named(l.peer.RID, func(q *peer) { p.look(q, l.opened) })
 }
 
 // unlinked is told that it is so no more.
@@ -247,8 +247,11 @@ func (p *peers) unlinked(l *linkConn, why string) {
 
 // look notes the state of the peer. mu is held.
 func (p *peers) look(q *peer, now clock.Mono) {
-	is := PeerConfigured
-	switch l := p.link(q); {
+	is, l := PeerConfigured, p.link(q)
+	if l != nil {
+		q.failures, q.attempts, q.lost = 0, 0, false
+	}
+	switch {
 	case l != nil && q.listed && !q.serves:
 		is = PeerAdmitted
 	case l != nil:
