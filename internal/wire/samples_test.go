@@ -49,6 +49,14 @@ func samples() map[Command][]Record {
 			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 1, Key: []byte("pos"), Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}},
 			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 2, Name: []byte("tick")},
 		},
+		CmdInterest: {
+			&Interest{Topics: AppendTopic(AppendTopic(nil, "world"), "chat/eu")},
+			&Interest{Withdraw: true, Topics: AppendTopic(nil, "world")},
+		},
+		CmdPublish: {
+			&Publish{Topic: []byte("world"), Name: []byte("storm")},
+			&Publish{Topic: []byte("world"), Name: []byte("storm"), Codec: 1, Metadata: []byte{0}, Payload: []byte("{}")},
+		},
 		CmdPressure: {&Pressure{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Pending: 1 << 20}},
 		CmdUnbind: {
 			&Unbind{ID: []byte("player-42"), ObjGen: 7, Session: 1, BindingGen: 2, Reason: UnbindClosed},
@@ -101,7 +109,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 40).Draw(t, "command") {
+	switch rapid.IntRange(0, 42).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -176,6 +184,14 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		return &SessionClose{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Text: genText.Draw(t, "text")}
 	case 24:
 		return &Pressure{ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), Pending: rapid.Uint64Range(0, MaxWindow).Draw(t, "pending")}
+	case 25:
+		i := &Interest{Withdraw: rapid.Bool().Draw(t, "withdraw")}
+		for range rapid.IntRange(1, 5).Draw(t, "topics") {
+			i.Topics = AppendTopic(i.Topics, string(genID.Draw(t, "topic")))
+		}
+		return i
+	case 26:
+		return &Publish{Topic: genID.Draw(t, "topic"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
 	default:
 		return genMove.Draw(t, "move")
 	}
