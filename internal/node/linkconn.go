@@ -16,6 +16,7 @@ import (
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/invariant"
 	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/topic"
 	"github.com/zlnode/zlnode/internal/wire"
 )
 
@@ -41,8 +42,9 @@ type linkConn struct {
 	live     *link.Liveness
 	effects  []link.Effect
 	liveness []link.LiveEffect
-	bye      string  // the peer's goodbye
-	placing  placing // the chunk that is being read
+	bye      string      // the peer's goodbye
+	heard    topic.Heard // the topics that its node has subscribers to
+	placing  placing     // the chunk that is being read
 
 	// Set when the peer proved itself, before the link is in the table.
 	peer     link.Peer
@@ -63,7 +65,7 @@ type linkHandler struct {
 
 // OnOpen implements engine.Handler.
 func (h *linkHandler) OnOpen(c *engine.Conn) {
-	l := &linkConn{node: h.node, conn: c, dial: h.dial, bound: cmap.New[*objectCell]()}
+	l := &linkConn{node: h.node, conn: c, dial: h.dial, bound: cmap.New[*objectCell](), heard: topic.NewHeard(interestLimits)}
 	var nonce [32]byte
 	rand.Read(nonce[:])
 	if c.Dialled() {
@@ -109,6 +111,7 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	h.node.mesh.poke()
 	if l.pending != nil {
 		h.node.links.remove(l)
+		h.node.topics.lost(l)
 		l.gate.Close()
 		h.node.streams.lost(l)
 		l.pending.fail(errLinkLost)
@@ -182,6 +185,7 @@ func (l *linkConn) admitted(peer link.Peer) {
 		l.dial.up.Store(true)
 	}
 	l.node.links.publish(l)
+	l.node.topics.opened(l)
 	l.node.linked(l)
 	l.node.mesh.meet()
 	l.node.log.Info().Str("peer", peer.RID).Bool("dialled", l.conn.Dialled()).Msg("link ready")

@@ -72,6 +72,7 @@ type Node struct {
 	links      *links
 	mesh       *mesh
 	local      *pendingTable
+	topics     topics
 	creations  *limiter
 	movesOut   *limiter
 	movesIn    *limiter
@@ -122,7 +123,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 	n := &Node{
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
 		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
-		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
+		local: newPendingTable(), topics: newTopics(), creations: newLimiter(creationsMax, creationsWaitingMax),
 		movesOut: newLimiter(cfg.MovesMax, movesWaitingMax), movesIn: newLimiter(restoresMax, movesWaitingMax), moves: newMoves(),
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
@@ -314,6 +315,7 @@ func (n *Node) sweep() {
 				l.pending.sweep(now)
 			}
 			n.sweepMoves(now)
+			n.topics.sweep()
 			if round%routeSweepRounds == 0 {
 				n.routes.sweep(now)
 			}
