@@ -30,6 +30,7 @@ func TestWhatIsPublishedComesToItsSubscribers(t *testing.T) {
 			{"a Spot's subscriptions end with it", closedSpotsHearNothing},
 		} {
 			t.Run(sub.name, func(t *testing.T) {
+				defer func(whole *testing.T) { u.t = whole }(u.t)
 				u.t = t
 				sub.run(t, u)
 			})
@@ -406,7 +407,7 @@ func TestASlowSubscriberMissesAlone(t *testing.T) {
 func TestANodeThatStopsReadsWhatIsQueued(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
-		n := w.server("a", zlnode.NewApp())
+		n := w.start(zlnode.Config{RID: "a", Role: zlnode.RoleClient}, zlnode.NewApp())
 		g, read := newGate(), make(chan int, 10)
 		if _, err := zlnode.Subscribe(n.Topic("t"), "n", func(_ *zlnode.TopicCall, n int) error {
 			g.pass()
@@ -444,7 +445,7 @@ func TestANodeThatStopsReadsWhatIsQueued(t *testing.T) {
 func TestANodesSubscriptionsAreBounded(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
-		n := w.server("a", zlnode.NewApp())
+		n := w.start(zlnode.Config{RID: "a", Role: zlnode.RoleClient}, zlnode.NewApp())
 		nothing := func(*zlnode.TopicCall, []byte) error { return nil }
 		last := func(topic func(i int) string) (made int, last *zlnode.Subscription) {
 			t.Helper()
