@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zlnode/zlnode"
@@ -116,8 +117,7 @@ func TestSubscriptionsAndLinksThatComeAndGoConverge(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		u := newAudience(w)
-		u.a = u.start(u.roads.behind(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), u.app())
-		u.b = u.start(u.roads.behind(zlnode.Config{RID: "b", Role: zlnode.RoleServer}), u.app())
+		u.openServers()
 		name := func(i int) string { return fmt.Sprint("topic-", i) }
 		const topics = 60
 		stop, stopped := make(chan struct{}), make(chan map[string]bool, 1)
@@ -175,6 +175,37 @@ func TestSubscriptionsAndLinksThatComeAndGoConverge(t *testing.T) {
 		}
 		if st := u.a.Stats(); st.TopicsElsewhere != len(known) {
 			t.Errorf("%d topics, want %d", st.TopicsElsewhere, len(known))
+		}
+	})
+}
+
+// However often subscriptions come and go while a link is slow, what waits to be told of them
+// is bounded, and the link is not lost by it.
+func TestChangesOfInterestDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		u := newAudience(w)
+		u.openServers() // alone: every other link would have to take it all
+		u.linked(u.b, 1)
+		u.c = u.b
+		u.furnish()
+		room := u.at(u.b)[0]
+		u.must(room, "subscribe", "was there before")
+		u.reaches(u.a, "was there before", 1)
+		records, _ := u.roads.Passed("b", "a", wire.CmdInterest)
+		end := u.roads.At(stallBefore, "b", "a", wire.CmdInterest, records+1)
+		u.must(room, "unsubscribe", "was there before")
+		receive(t, end.Reached)
+		flapping := strings.Repeat("x", 255)
+		u.must(room, "flap", flapping) // 26 MiB of records, for 16 of room and what the network holds
+		u.must(room, "subscribe", "is there then")
+		hellos, _ := u.roads.Passed("a", "b", wire.CmdHello)
+		u.roads.GoOn("a", "b")
+		u.reaches(u.a, "is there then", 1)
+		u.reaches(u.a, flapping, 0)
+		u.reaches(u.a, "was there before", 0)
+		if again, _ := u.roads.Passed("a", "b", wire.CmdHello); again != hellos {
+			t.Error("the link was lost")
 		}
 	})
 }

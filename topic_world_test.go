@@ -1,6 +1,7 @@
 package zlnode_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -88,6 +89,14 @@ func (u *audience) app() *zlnode.App {
 		}
 		return n, nil
 	})
+	zlnode.OnSpotRequest(room, "flap", func(c *zlnode.SpotCall, _ *listener, topic string) (int, error) {
+		for i := range 45_000 {
+			if err := errors.Join(c.Subscribe(topic), c.Unsubscribe(topic)); err != nil {
+				return i, err
+			}
+		}
+		return 0, nil
+	})
 	subscribes(room)
 	zlnode.OnSpotRequest(room, "publish", func(c *zlnode.SpotCall, _ *listener, n int) (zlnode.Published, error) {
 		return zlnode.Publish(c, c.Node().Topic("world"), "event", n)
@@ -110,11 +119,16 @@ func subscribes[S any](t *zlnode.SpotType[S]) {
 // open starts the nodes, all linked, with rooms on both servers.
 func (u *audience) open() {
 	u.t.Helper()
-	u.a = u.start(u.roads.behind(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), u.app())
-	u.b = u.start(u.roads.behind(zlnode.Config{RID: "b", Role: zlnode.RoleServer}), u.app())
+	u.openServers()
 	u.c = u.start(u.roads.behind(zlnode.Config{RID: "c", Role: zlnode.RoleClient}), u.app())
 	u.linked(u.a, 1)
 	u.linked(u.c, 2)
+	u.furnish()
+}
+
+// furnish makes four rooms, two at each server.
+func (u *audience) furnish() {
+	u.t.Helper()
 	for i := range 4 {
 		r, err := u.c.CreateSpot(u.ctx, zlnode.CreateSpot{ID: fmt.Sprint("room-", i), Type: "room"})
 		if err != nil {
@@ -128,6 +142,13 @@ func (u *audience) open() {
 	if len(u.at(u.a)) != 2 || len(u.at(u.b)) != 2 {
 		u.t.Fatalf("the rooms are at %v", u.rooms)
 	}
+}
+
+// openServers starts the two object servers, which need not be linked yet.
+func (u *audience) openServers() {
+	u.t.Helper()
+	u.a = u.start(u.roads.behind(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), u.app())
+	u.b = u.start(u.roads.behind(zlnode.Config{RID: "b", Role: zlnode.RoleServer}), u.app())
 }
 
 // at returns the rooms of a node, in order.
