@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -147,7 +148,8 @@ func (u *audience) furnish() {
 // openServers starts the two object servers, which need not be linked yet.
 func (u *audience) openServers() {
 	u.t.Helper()
-	u.a = u.start(u.roads.behind(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), u.app())
+	// Who publishes never waits, so no test lives to see this send timeout.
+	u.a = u.start(u.roads.behind(zlnode.Config{RID: "a", Role: zlnode.RoleServer, SendTimeout: time.Hour}), u.app())
 	u.b = u.start(u.roads.behind(zlnode.Config{RID: "b", Role: zlnode.RoleServer}), u.app())
 }
 
