@@ -5,6 +5,7 @@
 package zlnode_test
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -67,6 +68,16 @@ func TestRawPathsAllocateNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations per message", name, n)
 		}
 	}
+	read := make(chan struct{}, 1)
+	for range 2 { // who share what is published
+		if _, err := server.Topic("t").SubscribeRaw("note", func(*zlnode.TopicCall, []byte) error {
+			read <- struct{}{}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.eventually("the other node knows", func() bool { return other.Stats().TopicsElsewhere == 1 })
 	for _, n := range []*zlnode.Node{server, other} {
 		where := map[*zlnode.Node]string{server: "here", other: "there"}[n]
 		x := n.Actor("x")
@@ -87,6 +98,15 @@ func TestRawPathsAllocateNothing(t *testing.T) {
 			}
 			return err
 		})
+		for _, size := range []int{64, 1024} {
+			topic, content := n.Topic("t"), make([]byte, size)
+			check(fmt.Sprintf("%d bytes published %s", size, where), func() error {
+				_, err := topic.PublishRaw(w.ctx, "note", content)
+				<-read
+				<-read
+				return err
+			})
+		}
 		c, err := net.Dial("tcp", n.SessionAddrs()[0].String())
 		if err != nil {
 			t.Fatal(err)

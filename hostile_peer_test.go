@@ -55,7 +55,7 @@ func TestMalformedRecordsCloseTheLink(t *testing.T) {
 				record = (&wire.ActorMessage{ID: r.ID, Op: 1, Correlation: r.Correlation, DeadlineMS: r.DeadlineMS, Name: r.Name}).AppendTo(nil)
 			case *wire.SessionPacket:
 				record = (&wire.SessionPacket{ID: r.ID, ObjGen: 1, Session: 1, BindingGen: 1, Name: r.Name}).AppendTo(nil)
-			case *wire.Push, *wire.Reply:
+			case *wire.Push, *wire.Publish, *wire.Reply:
 			default:
 				s.broken(t, name+" and a byte more", altered(record, longer))
 			}

@@ -335,6 +335,8 @@ func linkRecords() []wire.Record {
 		&wire.ActorDestroy{Correlation: 1, Ref: ref, Op: op},
 		&wire.SessionPacket{ID: id, ObjGen: 1, Session: 1, BindingGen: 1, Name: name, Codec: 1, Payload: []byte("0")},
 		&wire.Push{Session: 1, BindingGen: 1, ID: id, ObjGen: 1, Name: name},
+		&wire.Interest{Topics: wire.AppendTopic(nil, "bystander")},
+		&wire.Publish{Topic: id, Name: name},
 		&wire.Unbind{BindingName: binding, Reason: wire.UnbindClosed},
 		&wire.Bind{Correlation: 1, Ref: ref, Session: 1, BindingGen: 1},
 		&wire.BindingReplaced{BindingName: binding},

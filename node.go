@@ -121,6 +121,11 @@ func (n *Node) Peers() []PeerStatus { return n.inner.Peers() }
 // was, and ReservesRefused ended because the node had no room to reserve them.
 // ClientsBehind is how many Sessions have messages waiting that their client has not taken yet,
 // and OutboxBytes how much that is, but for the first 64 KiB of each.
+// Topics are those with subscribers at the node, TopicsElsewhere those with subscribers at
+// nodes that are linked; PublishesSent counts the messages to topics that went to another
+// node, each node for itself, PublishesMissed those for which the link to one had no room,
+// and CopiesMissed those that a subscriber at this node did not get: its queue was full, its
+// type has no OnTopic for the packet, or the node's lease was in doubt.
 // Moves is about Actors that have changed their node: how many, and how long each side of
 // a move took.
 type Stats = node.Stats
@@ -289,8 +294,12 @@ func (a *Addr) check() error {
 	if a.meta.Valid() {
 		return nil
 	}
+	return errMetadata("message", a.to.ID)
+}
+
+func errMetadata(op, object string) error {
 	return &node.Error{
-		Kind: InvalidOperation, Op: "message", Object: a.to.ID,
+		Kind: InvalidOperation, Op: op, Object: object,
 		Text: "the metadata is not what session.NewMetadata makes, of up to 1,024 bytes",
 	}
 }

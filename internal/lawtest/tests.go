@@ -20,6 +20,7 @@ var leakFree = map[string]string{
 	"internal/lease":     "a core; starts no goroutine",
 	"internal/mpsc":      "its tests wait for each goroutine they start",
 	"internal/sparse":    "its tests wait for each goroutine they start",
+	"internal/topic":     "its tests wait for each goroutine they start",
 }
 
 // TestsFindLeaks finds packages with tests that do not look for goroutines

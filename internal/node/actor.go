@@ -74,7 +74,8 @@ type objectCell struct {
 	current mailbox.Consumer[message]
 	binding binding // of the Session that is bound; zero if none
 	timers  *objectTimers
-	closing bool // a Spot's OnClosing has begun
+	closing bool                   // a Spot's OnClosing has begun
+	topics  map[string]*subscriber // that a Spot subscribes to; never of an Actor
 }
 
 // What the object's row says of this node. The object's moves write it.
@@ -172,7 +173,8 @@ func (c *objectCell) Consume(claim *mailbox.Claim[message], m *message) {
 }
 
 // mayRun checks what can have changed since the message was admitted: the
-// node's right to act, the message's deadline, the Session's binding.
+// node's right to act, the message's deadline, the Session's binding, the Spot's
+// subscription.
 func (c *objectCell) mayRun(now clock.Mono, m *message) *Error {
 	switch {
 	case !c.node.mayAct(now):
@@ -181,6 +183,8 @@ func (c *objectCell) mayRun(now clock.Mono, m *message) *Error {
 		return errNoReply
 	case m.fromSession() && m.session != c.binding.key:
 		return errBindingStale
+	case m.kind == msgTopic && c.topics[m.packet.topic] == nil:
+		return errUnsubscribed
 	}
 	return nil
 }
@@ -349,6 +353,7 @@ func (e *ending) Begin(claim *mailbox.Claim[message]) {
 func (c *objectCell) vacate() {
 	c.gone.Store(true)
 	c.fenceTimers()
+	c.unsubscribe()
 	if before := c.binding; before.key.gen != 0 {
 		c.bind(binding{})
 		if c.tenure.Load() == owned && before.stands() { // else it is at another node, with its binding

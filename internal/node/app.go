@@ -36,6 +36,7 @@ type ObjectType struct {
 	Factory func(*ObjectContext) (any, error)
 	Timers  map[string]TimerHandler
 	packets map[string]*packetType
+	topics  map[string]SendHandler // of packets to topics, by name
 
 	Policy Policy
 	// Capture and Restore are of PreserveState. The bytes that Capture returns are not
@@ -71,9 +72,10 @@ const (
 	PreserveState                   // the same, and Restore gives it what Capture took
 )
 
-// packetType is what an object type does with the packets of a name.
+// packetType is what an object type does with the packets of a name, or with those of a topic.
 type packetType struct {
 	name    string
+	topic   string         // "": they are the object's own
 	send    SendHandler    // nil: it takes none
 	request RequestHandler // nil: it takes none
 }
@@ -219,7 +221,7 @@ func (a *App) newType(kind store.Kind, what, name string, factory func(*ObjectCo
 	}
 	return &ObjectType{
 		Kind: kind, Name: name, Factory: factory,
-		Timers: map[string]TimerHandler{}, packets: map[string]*packetType{},
+		Timers: map[string]TimerHandler{}, packets: map[string]*packetType{}, topics: map[string]SendHandler{},
 	}
 }
 

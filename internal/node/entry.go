@@ -110,13 +110,15 @@ func (n *Node) closeSpot(ctx context.Context, c *objectCell) error {
 	return nil
 }
 
-// lastCall runs OnClosing, once. No timer ticks any more then.
+// lastCall runs OnClosing, once. No timer ticks and no topic is heard any more
+// then.
 func (c *objectCell) lastCall(t *turn, reason ClosingReason, deadline clock.Mono) *Error {
 	if c.closing {
 		return nil
 	}
 	c.closing = true
 	c.fenceTimers()
+	c.unsubscribe()
 	if c.typ.OnClosing == nil {
 		return nil
 	}

@@ -148,6 +148,18 @@ const (
 	replacedTimeout = 30 * time.Second
 	replacedDelay   = 100 * time.Millisecond
 
+	// subscribersMax bounds the subscribers of one topic at a node: the loop that gets a
+	// message for them puts it into all of their queues. topicsMax and topicBytesMax bound
+	// the topics that have some, as each link's other end has to know of them; what one Spot
+	// may subscribe to is far less, so that one cannot use up the node's.
+	subscribersMax = 16_384
+	topicsMax      = wire.MaxTopics
+	topicBytesMax  = wire.MaxTopicBytes
+	spotTopicsMax  = 1024
+	// interestMark is how much may wait in a link's out queue before further changes of
+	// interest are told later, which may by then have undone each other.
+	interestMark = 4 << 20
+
 	// creationsMax bounds the creations that run at once on a node; more wait
 	// for their turn until their deadline.
 	creationsMax = 256

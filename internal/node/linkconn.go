@@ -16,6 +16,7 @@ import (
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/invariant"
 	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/topic"
 	"github.com/zlnode/zlnode/internal/wire"
 )
 
@@ -45,6 +46,7 @@ type linkConn struct {
 	bye      string            // the peer's goodbye
 	refused  wire.RejectReason // why the handshake ended, if one side refused the other
 	gaveWay  bool              // to another connection to the same node
+	heard    topic.Heard       // the topics that its node has subscribers to
 	placing  placing           // the chunk that is being read
 
 	opened clock.Mono // when it was published; before that 0
@@ -67,7 +69,7 @@ type linkHandler struct {
 
 // OnOpen implements engine.Handler.
 func (h *linkHandler) OnOpen(c *engine.Conn) {
-	l := &linkConn{node: h.mesh.node, mesh: h.mesh, conn: c, dial: h.dial, bound: cmap.New[*objectCell]()}
+	l := &linkConn{node: h.mesh.node, mesh: h.mesh, conn: c, dial: h.dial, bound: cmap.New[*objectCell](), heard: topic.NewHeard(interestLimits)}
 	var nonce [32]byte
 	rand.Read(nonce[:])
 	if c.Dialled() {
@@ -109,6 +111,7 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	l.unbindAll()
 	if l.pending != nil {
 		l.mesh.links.remove(l)
+		l.mesh.topics.lost(l)
 		l.gate.Close()
 		l.node.streams.lost(l)
 		l.pending.fail(errLinkLost)
@@ -208,6 +211,7 @@ func (l *linkConn) admitted(peer link.Peer) {
 	l.conn.ArmTimer(at)
 	l.opened = now
 	l.mesh.links.publish(l)
+	l.mesh.topics.opened(l)
 	l.mesh.peers.linked(l)
 	l.node.linked(l)
 	l.node.discovery.meet()

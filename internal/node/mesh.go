@@ -22,10 +22,11 @@ type mesh struct {
 	endpoint string      // that peers dial; empty: none
 	links    *links
 	peers    *peers
+	topics   topics
 }
 
 func newMesh(n *Node, cfg Mesh) *mesh {
-	m := &mesh{node: n, cfg: cfg, links: newLinks(n.cfg.RID, n.news)}
+	m := &mesh{node: n, cfg: cfg, links: newLinks(n.cfg.RID, n.news), topics: newTopics()}
 	m.peers = newPeers(m)
 	return m
 }
@@ -47,12 +48,20 @@ func (n *Node) newMeshes() {
 // hosts reports whether objects can live at this node.
 func (n *Node) hosts() bool { return n.home.cfg.Role == store.RoleServer }
 
-// objectMesh returns the mesh of that name, if this node uses or hosts objects in it; else nil.
-func (n *Node) objectMesh(name string) *mesh {
+// meshNamed returns the mesh of that name, or nil.
+func (n *Node) meshNamed(name string) *mesh {
 	for _, m := range n.meshes {
-		if m.cfg.Name == name && m.cfg.Role != store.RoleNone {
+		if m.cfg.Name == name {
 			return m
 		}
+	}
+	return nil
+}
+
+// objectMesh returns the mesh of that name, if this node uses or hosts objects in it; else nil.
+func (n *Node) objectMesh(name string) *mesh {
+	if m := n.meshNamed(name); m != nil && m.cfg.Role != store.RoleNone {
+		return m
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ const (
 	msgSessionSend    // from the client of a bound Session
 	msgSessionRequest // the same, with a reply
 	msgControl        // framework work in the Actor's turn
+	msgTopic          // published to a topic to which a Spot or a reader subscribes
 
 	// With Instance intent: what such a message finds not to be comes into being.
 	msgOffer         // one-way, and the sender waits until the queue of an open Spot has it

@@ -283,6 +283,9 @@ func (n *Node) sweep() {
 				l.pending.sweep(now)
 			}
 			n.sweepMoves(now)
+			for _, m := range n.meshes {
+				m.topics.sweep()
+			}
 			if round%routeSweepRounds == 0 {
 				n.routes.sweep(now)
 			}

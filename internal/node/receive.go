@@ -98,6 +98,18 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 			return err
 		}
 		l.clientAway(&r)
+	case wire.CmdInterest:
+		i, err := wire.DecodeInterest(flags, body)
+		if err != nil {
+			return err
+		}
+		return l.interest(&i)
+	case wire.CmdPublish:
+		p, err := wire.DecodePublish(body)
+		if err != nil {
+			return err
+		}
+		l.publish(&p, paid)
 	case wire.CmdBind:
 		b, err := wire.DecodeBind(flags, body)
 		if err != nil {

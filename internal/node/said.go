@@ -13,6 +13,7 @@ import (
 type said struct {
 	linkRefused, updateIgnored, sendFailed, requestFailed, callbackFailed sparse.Line // of links and Sessions
 	actorSendFailed, actorRequestFailed                                   sparse.Line // of clients' messages to Actors
+	copiesMissed, readerFailed                                            sparse.Line // of topics
 	panics                                                                sync.Map    // panicSite → *sparse.Line: as many as the program has such places
 }
 

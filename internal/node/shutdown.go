@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 		errs = append(errs, n.announce(ctx))
 	}
 	n.settle(ctx)
+	n.lastReadings(ctx)
 	n.failJoins()
 	n.freeSealed()
 	n.sessions.Range(func(_ string, s *sessionConn) bool {
@@ -102,6 +104,14 @@ func (n *Node) settle(ctx context.Context) {
 		}
 		return under == 0
 	})
+}
+
+// lastReadings waits until subscriptions of the node's own code have had what was queued for
+// them, for half of the time at most.
+func (n *Node) lastReadings(ctx context.Context) {
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
+	waitFor(ctx, func() bool { return !slices.ContainsFunc(n.meshes, func(m *mesh) bool { return m.topics.reading() }) })
 }
 
 // failJoins ends the Joins that are pending, behind whose barriers nothing can end in order.

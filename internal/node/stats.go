@@ -21,6 +21,9 @@ type counters struct {
 	sessionsResumed atomic.Uint64
 	reservesRefused atomic.Uint64
 	linksRefused    atomic.Uint64
+	publishesSent   atomic.Uint64
+	publishesMissed atomic.Uint64
+	copiesMissed    atomic.Uint64
 	panics          atomic.Uint64
 
 	movedOut, movedIn        atomic.Uint64
@@ -51,6 +54,11 @@ type Stats struct {
 	ReservesRefused  uint64 // sessions that were not reserved because the node had too many of them, or kept too much
 	KeptBytes        int64  // of pushes that are kept for clients that may come back
 	UpdatesIgnored   uint64 // updates about bound actors which came too late or for nothing; logged
+	Topics           int    // topics with subscribers at this node
+	TopicsElsewhere  int    // topics with subscribers at nodes that are linked
+	PublishesSent    uint64 // messages to topics that the link to a node with subscribers took, counted for each such node
+	PublishesMissed  uint64 // those that such a link had no room for
+	CopiesMissed     uint64 // copies that subscribers at this node did not get: no room in the queue, no handler, no lease; logged
 	LinksRefused     uint64 // connections on the link port that did not become links
 	Panics           uint64 // in application code and outside it
 
@@ -75,6 +83,10 @@ type MoveStats struct {
 func (n *Node) Stats() Stats {
 	spots := int(n.spots.Load())
 	reserved, kept := n.keeps.look()
+	topics, elsewhere := 0, 0
+	for _, m := range n.meshes {
+		topics, elsewhere = topics+m.topics.here.Len(), elsewhere+m.topics.elsewhere.Len()
+	}
 	return Stats{
 		Actors: max(n.actors.Len()-spots-n.passing(), 0), Spots: spots, Sessions: n.sessions.Len(), Peers: n.linkCount(), ManualPeers: n.manualPeers(), Routes: n.routes.known.Len(),
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
@@ -85,6 +97,8 @@ func (n *Node) Stats() Stats {
 		PushesDropped: n.counters.pushesDropped.Load(), PushesReplaced: n.counters.pushesReplaced.Load(),
 		ClientsBehind: n.behind.len(), OutboxBytes: n.waiting.Load(),
 		SessionsReserved: reserved, KeptBytes: kept, SessionsResumed: n.counters.sessionsResumed.Load(), ReservesRefused: n.counters.reservesRefused.Load(),
+		Topics: topics, TopicsElsewhere: elsewhere, PublishesSent: n.counters.publishesSent.Load(),
+		PublishesMissed: n.counters.publishesMissed.Load(), CopiesMissed: n.counters.copiesMissed.Load(),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 		Moves: MoveStats{
 			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),

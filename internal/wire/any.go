@@ -75,6 +75,10 @@ func Decode(record []byte) (Record, error) {
 		return boxed(DecodePush(flags, body))
 	case CmdPressure:
 		return boxed(DecodePressure(body))
+	case CmdInterest:
+		return boxed(DecodeInterest(flags, body))
+	case CmdPublish:
+		return boxed(DecodePublish(body))
 	case CmdUnbind:
 		return boxed(DecodeUnbind(flags, body))
 	case CmdBind:

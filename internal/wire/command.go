@@ -6,7 +6,7 @@ import "strconv"
 type Command uint8
 
 // The commands. 45 is reserved for session control; a peer that sends it today is refused.
-// 16–23, 25–29 and 35 are of this project: the contract has no number for them.
+// 16–23, 25–29, 32, 33 and 35 are of this project: the contract has no number for them.
 const (
 	CmdHello                  Command = 1
 	CmdAdmit                  Command = 2
@@ -35,6 +35,8 @@ const (
 	CmdBindingEnded           Command = 27
 	CmdSessionClose           Command = 28
 	CmdSessionReconnecting    Command = 29
+	CmdInterest               Command = 32
+	CmdPublish                Command = 33
 	CmdPressure               Command = 35
 	CmdPush                   Command = 36
 	CmdUnbind                 Command = 37
@@ -101,6 +103,9 @@ const FlagCommit = 0x01
 // FlagClass marks a CmdPush that need not be delivered to a client that is behind.
 const FlagClass = 0x01
 
+// FlagWithdraw marks a CmdInterest whose topics are of no interest any more.
+const FlagWithdraw = 0x01
+
 // FlagReply marks a CmdRelayedReply that is no error.
 const FlagReply = 0x80
 
@@ -143,6 +148,8 @@ var table = [256]Info{
 	CmdBindingEnded:           {Name: "bindingEnded", Form: OneWay, After: true},
 	CmdSessionClose:           {Name: "sessionClose", Form: OneWay, After: true},
 	CmdSessionReconnecting:    {Name: "sessionReconnecting", Form: OneWay, After: true},
+	CmdInterest:               {Name: "interest", Form: OneWay, After: true, Flags: FlagWithdraw},
+	CmdPublish:                {Name: "publish", Form: OneWay, After: true, Credited: true},
 	CmdPressure:               {Name: "pressure", Form: OneWay, After: true},
 	CmdPush:                   {Name: "push", Form: OneWay, After: true, Credited: true, Flags: FlagClass},
 	CmdUnbind:                 {Name: "unbind", Form: Either, After: true, Flags: FlagRequest},

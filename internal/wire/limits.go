@@ -23,6 +23,12 @@ const (
 	MaxReplyPayload = MaxPayload + 1<<10
 	// MaxID bounds ids of objects, names of meshes and stable types, packet names.
 	MaxID = 255
+	// MaxTopics bounds the topics that one node may tell another to be interested in, and
+	// MaxTopicBytes their names together, with a byte for each.
+	MaxTopics     = 65_536
+	MaxTopicBytes = 4 << 20
+	// MaxInterest bounds the topics of one Interest, as they are encoded.
+	MaxInterest = 64 << 10
 	// MaxRID bounds a node's RID.
 	MaxRID = 64
 	// MaxMetadata bounds the encoded metadata of a message.

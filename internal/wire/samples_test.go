@@ -50,6 +50,14 @@ func samples() map[Command][]Record {
 			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 1, Key: []byte("pos"), Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}},
 			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 2, Name: []byte("tick")},
 		},
+		CmdInterest: {
+			&Interest{Topics: AppendTopic(AppendTopic(nil, "world"), "chat/eu")},
+			&Interest{Withdraw: true, Topics: AppendTopic(nil, "world")},
+		},
+		CmdPublish: {
+			&Publish{Topic: []byte("world"), Name: []byte("storm")},
+			&Publish{Topic: []byte("world"), Name: []byte("storm"), Codec: 1, Metadata: []byte{0}, Payload: []byte("{}")},
+		},
 		CmdSessionReconnecting: {&SessionReconnecting{name}},
 		CmdPressure:            {&Pressure{BindingName: name, Pending: 1 << 20}},
 		CmdUnbind: {
@@ -107,7 +115,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 41).Draw(t, "command") {
+	switch rapid.IntRange(0, 43).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -184,6 +192,14 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		return &Pressure{BindingName: genBinding(t), Pending: rapid.Uint64Range(0, MaxWindow).Draw(t, "pending")}
 	case 25:
 		return &SessionReconnecting{genBinding(t)}
+	case 26:
+		i := &Interest{Withdraw: rapid.Bool().Draw(t, "withdraw")}
+		for range rapid.IntRange(1, 5).Draw(t, "topics") {
+			i.Topics = AppendTopic(i.Topics, string(genID.Draw(t, "topic")))
+		}
+		return i
+	case 27:
+		return &Publish{Topic: genID.Draw(t, "topic"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
 	default:
 		return genMove.Draw(t, "move")
 	}
