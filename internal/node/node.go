@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/engine"
+	"github.com/zlnode/zlnode/internal/balance"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -127,7 +128,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
-		choosers: choosers{byType: map[typeKey]*chooser{}}, done: make(chan struct{}),
+		choosers: choosers{byType: map[typeKey]*balance.Chooser{}}, done: make(chan struct{}),
 	}
 	n.routes, n.mesh = newRoutes(n), newMesh(n)
 	n.streams.link = cfg.MoveLinkBytes

@@ -69,6 +69,10 @@ func Decode(record []byte) (Record, error) {
 		return boxed(DecodeBindingEnded(body))
 	case CmdSessionClose:
 		return boxed(DecodeSessionClose(body))
+	case CmdNodeMessage:
+		return boxed(DecodeNodeMessage(flags, body))
+	case CmdOffer:
+		return boxed(DecodeOffer(body))
 	case CmdPush:
 		return boxed(DecodePush(flags, body))
 	case CmdPressure:

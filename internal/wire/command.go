@@ -6,7 +6,7 @@ import "strconv"
 type Command uint8
 
 // The commands. 45 is reserved for session control; a peer that sends it today is refused.
-// 16–23, 25–28 and 35 are of this project: the contract has no number for them.
+// 16–23, 25–28, 30, 31 and 35 are of this project: the contract has no number for them.
 const (
 	CmdHello                  Command = 1
 	CmdAdmit                  Command = 2
@@ -34,6 +34,8 @@ const (
 	CmdSourceDrained          Command = 26
 	CmdBindingEnded           Command = 27
 	CmdSessionClose           Command = 28
+	CmdNodeMessage            Command = 30
+	CmdOffer                  Command = 31
 	CmdPressure               Command = 35
 	CmdPush                   Command = 36
 	CmdUnbind                 Command = 37
@@ -82,7 +84,8 @@ type Info struct {
 // FlagSpot marks a CmdActorSend or CmdActorRequest that is meant for a Spot.
 const FlagSpot = 0x01
 
-// FlagRequest marks a CmdSessionPacket, CmdInstance or CmdUnbind that carries a correlation.
+// FlagRequest marks a CmdSessionPacket, CmdInstance, CmdUnbind or CmdNodeMessage that carries
+// a correlation.
 const FlagRequest = 0x01
 
 // FlagAgain marks a CmdBind of a binding that its sender believes to stand.
@@ -141,6 +144,8 @@ var table = [256]Info{
 	CmdSourceDrained:          {Name: "sourceDrained", Form: OneWay, After: true},
 	CmdBindingEnded:           {Name: "bindingEnded", Form: OneWay, After: true},
 	CmdSessionClose:           {Name: "sessionClose", Form: OneWay, After: true},
+	CmdNodeMessage:            {Name: "nodeMessage", Form: Either, After: true, Credited: true, Flags: FlagRequest},
+	CmdOffer:                  {Name: "offer", Form: OneWay, After: true},
 	CmdPressure:               {Name: "pressure", Form: OneWay, After: true},
 	CmdPush:                   {Name: "push", Form: OneWay, After: true, Credited: true, Flags: FlagClass},
 	CmdUnbind:                 {Name: "unbind", Form: Either, After: true, Flags: FlagRequest},
