@@ -103,6 +103,10 @@ type Config struct {
 	// AppVersion is published with the node: text of at most 255 bytes.
 	AppVersion string
 
+	// Channels are the channels that the node serves: App has their handlers, and other nodes
+	// learn of them as soon as they are linked. Up to 1,024.
+	Channels []Channel
+
 	// Workers is how many handlers run at once, blocked ones not counted.
 	// Default GOMAXPROCS.
 	Workers int
@@ -308,19 +312,23 @@ type ConnRate = node.ConnRate
 // a burst of 0 one second's worth.
 type InputRate = node.InputRate
 
-func (c Config) internal() node.Config {
-	weight := c.Weight
+// weightOf is the weight that a field of Config means.
+func weightOf(configured int) int {
 	switch {
-	case weight == 0:
-		weight = 100
-	case weight < 0:
-		weight = 0
+	case configured == 0:
+		return 100
+	case configured < 0:
+		return 0
 	}
+	return configured
+}
+
+func (c Config) internal() node.Config {
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
-		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
+		Weight: weightOf(c.Weight), MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout,
@@ -328,6 +336,9 @@ func (c Config) internal() node.Config {
 		MessageFollowDuration: c.MessageFollowDuration, RelocationCutoverWaitTimeout: c.RelocationCutoverWaitTimeout,
 		MoveChunkBytes: c.RelocationChunkBytes, MoveLinkBytes: c.RelocationLinkBytes, MoveNodeBytes: c.RelocationNodeBytes,
 		MoveCompression: node.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,
+	}
+	for _, ch := range c.Channels {
+		n.Channels = append(n.Channels, node.Channel{Name: ch.Name, Weight: weightOf(ch.Weight)})
 	}
 	for _, l := range c.Sessions {
 		n.Sessions = append(n.Sessions, node.SessionListener(l))

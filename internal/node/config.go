@@ -20,6 +20,7 @@ import (
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/timer"
+	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
@@ -75,6 +76,9 @@ type Config struct {
 	// InstanceIdle is how long an Instance Spot is kept that nobody uses; 0: for ever.
 	InstanceIdle time.Duration
 	AppVersion   string
+
+	// Channels are those that the node serves.
+	Channels []Channel
 
 	Workers int
 	// QueueBytes bounds what the node's mailboxes have queued; 0: 256 MiB.
@@ -346,6 +350,10 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "actor limit %d is not in 0 (none) to 2147483647", c.MaxActors)
 	case c.MaxSpots < 0 || c.MaxSpots > 1<<31-1:
 		return bad(invalid, "spot limit %d is not in 0 (none) to 2147483647", c.MaxSpots)
+	case len(c.Channels) > wire.MaxOffered:
+		return bad(invalid, "a node serves at most %d channels, not %d", wire.MaxOffered, len(c.Channels))
+	case len(c.Channels) > 0 && len(c.MeshKey) < link.KeyMin:
+		return bad(errkind.NotConfigured, "a node that serves channels needs links; set MeshKey, of at least %d bytes", link.KeyMin)
 	case c.QueueBytes != 0 && c.QueueBytes < queueBytesMin:
 		return bad(invalid, "queues of %d bytes for the node are less than %d; set QueueBytes to more, or 0 for the default", c.QueueBytes, queueBytesMin)
 	case c.ObjectQueueMessages < 0 || c.ObjectQueueMessages > objectQueueMessagesMax:
@@ -371,6 +379,18 @@ func (c *Config) check(app *App) error {
 	}
 	if err := c.Lease.Validate(); err != nil {
 		return bad(invalid, "%v", err)
+	}
+	served := map[string]bool{}
+	for _, ch := range c.Channels {
+		switch {
+		case app.Channels[ch.Name] == nil:
+			return bad(errkind.NotConfigured, "the node shall serve channel %q, which is not defined", ch.Name)
+		case served[ch.Name]:
+			return bad(invalid, "channel %q is served twice", ch.Name)
+		case ch.Weight < 0 || ch.Weight > weightMax:
+			return bad(invalid, "weight %d of channel %q is not in 0 to %d", ch.Weight, ch.Name, weightMax)
+		}
+		served[ch.Name] = true
 	}
 	if c.Listen != "" {
 		host, _, err := net.SplitHostPort(c.Listen)

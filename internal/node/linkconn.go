@@ -109,6 +109,7 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	h.node.mesh.poke()
 	if l.pending != nil {
 		h.node.links.remove(l)
+		h.node.channels.gone(l) // before the gate closes, which senders wait for that would come again
 		l.gate.Close()
 		h.node.streams.lost(l)
 		l.pending.fail(errLinkLost)
@@ -182,6 +183,7 @@ func (l *linkConn) admitted(peer link.Peer) {
 		l.dial.up.Store(true)
 	}
 	l.node.links.publish(l)
+	l.node.channels.greet(l)
 	l.node.linked(l)
 	l.node.mesh.meet()
 	l.node.log.Info().Str("peer", peer.RID).Bool("dialled", l.conn.Dialled()).Msg("link ready")

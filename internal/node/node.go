@@ -72,6 +72,8 @@ type Node struct {
 	routes     *routes
 	links      *links
 	mesh       *mesh
+	services   services
+	channels   *channels
 	local      *pendingTable
 	creations  *limiter
 	movesOut   *limiter
@@ -130,7 +132,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		workers:  newWorkers(),
 		choosers: choosers{byType: map[typeKey]*balance.Chooser{}}, done: make(chan struct{}),
 	}
-	n.routes, n.mesh = newRoutes(n), newMesh(n)
+	n.routes, n.mesh, n.channels = newRoutes(n), newMesh(n), newChannels(n)
 	n.streams.link = cfg.MoveLinkBytes
 	n.streams.budget.SetLimit(cfg.MoveNodeBytes)
 	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
@@ -170,6 +172,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.tasks.Go(n.keepLease)
 	}
 	n.pool = mailbox.NewPool(mailbox.Config{Workers: n.cfg.Workers, Bytes: n.cfg.QueueBytes, OnPanic: n.enginePanic})
+	n.openServices()
 	n.timers = timer.New(timer.Config[*objectCell]{Fire: n.fireTimers, Clock: n.cfg.TimerClock})
 	eng, err := engine.New(engine.Config{Loops: n.cfg.Loops, Logger: n.log})
 	if err != nil {
@@ -201,6 +204,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.serves.Store(true)
+	n.channels.serve()
 	return nil
 }
 

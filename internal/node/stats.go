@@ -21,6 +21,7 @@ type counters struct {
 	sessionsResumed atomic.Uint64
 	reservesRefused atomic.Uint64
 	linksRefused    atomic.Uint64
+	reselected      atomic.Uint64
 	panics          atomic.Uint64
 
 	movedOut, movedIn        atomic.Uint64
@@ -52,6 +53,8 @@ type Stats struct {
 	KeptBytes        int64  // of pushes that are kept for clients that may come back
 	UpdatesIgnored   uint64 // updates about bound actors which came too late or for nothing; logged
 	LinksRefused     uint64 // connections on the link port that did not become links
+	Reselected       uint64 // messages to channels that another server has taken than the one that was chosen first, or after a wait
+	ServiceMessages  int    // to channels and to the node itself that wait here or have a handler now
 	Panics           uint64 // in application code and outside it
 
 	Moves MoveStats
@@ -85,6 +88,7 @@ func (n *Node) Stats() Stats {
 		PushesDropped: n.counters.pushesDropped.Load(), PushesReplaced: n.counters.pushesReplaced.Load(),
 		ClientsBehind: n.behind.len(), OutboxBytes: n.waiting.Load(),
 		SessionsReserved: reserved, KeptBytes: kept, SessionsResumed: n.counters.sessionsResumed.Load(), ReservesRefused: n.counters.reservesRefused.Load(),
+		Reselected: n.counters.reselected.Load(), ServiceMessages: int(n.services.busy()),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 		Moves: MoveStats{
 			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),
