@@ -339,6 +339,8 @@ func linkRecords() []wire.Record {
 		&wire.BindingReplaced{ID: id, ObjGen: 1, Session: 1, BindingGen: 1},
 		&wire.BindingEnded{ID: id, ObjGen: 1, Session: 1, BindingGen: 1},
 		&wire.SessionClose{ID: id, ObjGen: 1, Session: 1, BindingGen: 1},
+		&wire.NodeMessage{Op: 1, Name: name},
+		&wire.Offer{Channels: wire.AppendOffered(nil, name, 1)},
 		&wire.ActorCreate{
 			Correlation: 1, Op: op, SourceLifecycle: 1, ID: id, Type: []byte("avatar"), ObjGen: 1, StoreVersion: 1,
 			TargetLifecycle: 1, DeadlineMS: 1000,

@@ -62,6 +62,7 @@ type Descriptor struct {
 	SpotTypes   []SpotType    `json:"spotTypes,omitempty"`   // of User and Instance Spots, sorted by type
 	EntrySpotID string        `json:"entrySpotId,omitempty"` // empty until initialised (CR-16)
 	AppVersion  string        `json:"appVersion,omitempty"`
+	Channels    bool          `json:"channels,omitempty"` // it serves channels, so all nodes of its mesh link to it
 	Wave        string        `json:"wave,omitempty"`  // of maintenance
 	Revision    uint64        `json:"revision,string"` // grows with each update by its owner
 	Actors      int           `json:"-"`               // capacity in use, reserved and active, as the Store counts it

@@ -181,8 +181,8 @@ func (m *mesh) wants(d *store.Descriptor) bool {
 	switch {
 	case len(n.linkConfig.Keys) == 0, d.RID == n.cfg.RID, d.Mesh != n.cfg.Mesh, d.Endpoint == "", d.LeaseLeft <= 0:
 		return false
-	case n.cfg.Role != store.RoleServer && d.Role != store.RoleServer:
-		return false // two object clients have nothing to say to each other
+	case n.cfg.Role != store.RoleServer && d.Role != store.RoleServer && len(n.cfg.Channels) == 0 && !d.Channels:
+		return false // two object clients have nothing to say to each other, unless one serves channels
 	case n.endpoint == "":
 		return true // nobody can dial this node
 	}

@@ -282,7 +282,7 @@ func (n *Node) openSessions() error {
 func (n *Node) publish(ctx context.Context, op string, state store.HostState) error {
 	d := store.Descriptor{
 		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.cfg.Mesh, Endpoint: n.endpoint, Role: n.cfg.Role, State: state,
-		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Revision: uint64(state),
+		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Channels: len(n.cfg.Channels) > 0, Revision: uint64(state),
 	}
 	if n.cfg.Role == store.RoleServer {
 		d.ActorTypes, d.SpotTypes, d.EntrySpotID = n.app.actorTypes(), n.app.spotTypes(), n.entryID

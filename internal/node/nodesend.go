@@ -242,7 +242,7 @@ func (b *submission) to(l *linkConn) (corr uint64, taken bool) {
 
 // wait waits until one of the servers takes the message.
 func (b *submission) wait(ctx context.Context) (*linkConn, uint64, *Error) {
-	timer := time.NewTimer(b.node.cfg.SendTimeout)
+	timer := time.NewTimer(min(b.node.cfg.SendTimeout, b.deadline.Sub(clock.Now())))
 	defer timer.Stop()
 	broken := map[*linkConn]bool{} // had credit and took nothing: they end, or their queue is full of replies
 	for {

@@ -292,8 +292,19 @@ func (s *service) unknown(kind messageKind, name string) *Error {
 	what := "send"
 	if kind == msgRequest {
 		what = "request"
+		s.node.counters.failedRequests.Add(1)
 	}
-	return fail(errkind.NotFound, "", "", "%s has no %s handler %q at node %s", s.typ.what(), what, name, s.node.cfg.RID).ofDefect()
+	err := fail(errkind.NotFound, "", "", "%s has no %s handler %q at node %s", s.typ.what(), what, name, s.node.cfg.RID).ofDefect()
+	s.sayFailed(name, err, "a message to a channel or node has no handler")
+	return err
+}
+
+// sayFailed logs that a message was not handled as it should, once a second.
+func (s *service) sayFailed(packet string, err *Error, what string) {
+	if left, ok := s.node.said.serviceFailed.Take(clock.Now()); ok {
+		s.node.log.Warn().Str("channel", clip(s.typ.Channel)).Str("packet", clip(packet)).Str("error", clip(err.Error())).
+			Int64("left_out", left).Msg(what)
+	}
 }
 
 // full says that the queue is, once a second to the log.

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/mailbox"
 )
@@ -182,22 +181,13 @@ func (r *runner) ran(c *NodeCall, err *Error) {
 	case m.asks():
 		if err.tellsOfDefect() {
 			n.counters.failedRequests.Add(1)
-			r.sayFailed(err, "a request to a channel or node failed by its handler, or by who asked")
+			r.service.sayFailed(m.packet.name, err, "a request to a channel or node failed by its handler, or by who asked")
 		}
 		m.fail(n, err)
 	default:
 		n.counters.failedSends.Add(1)
-		r.sayFailed(err, "a send handler of a channel or node failed")
+		r.service.sayFailed(m.packet.name, err, "a send handler of a channel or node failed")
 	}
 	r.over(c)
 	m.done()
-}
-
-// sayFailed logs that the handler of a message failed, once a second.
-func (r *runner) sayFailed(err *Error, what string) {
-	n := r.service.node
-	if left, ok := n.said.serviceFailed.Take(clock.Now()); ok {
-		n.log.Warn().Str("channel", clip(r.service.typ.Channel)).Str("packet", clip(r.now.packet.name)).Str("error", clip(err.Error())).
-			Int64("left_out", left).Msg(what)
-	}
 }
