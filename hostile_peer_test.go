@@ -111,7 +111,7 @@ func TestRecordsWithImpossibleValuesCloseTheLink(t *testing.T) {
 			"an error kind of its own":   set(&wire.ErrorReply{Correlation: odd, Kind: 12}, u64(odd)+"\x0c", u64(odd)+"\x0d"),
 			"a push to session 0":        set(&push, u64(odd), u64(zero)),
 			"a push with binding 0":      set(&push, u64(1), u64(zero)),
-			"more channels than any":     slices.Concat([]byte{0, 0, 5*(wire.MaxOffered+1)/256, 5*(wire.MaxOffered+1)%256 + 2, 31, 0}, manyOffered(wire.MaxOffered+1)),
+			"more channels than any":     slices.Concat([]byte{0, 0, 5 * (wire.MaxOffered + 1) / 256, 5*(wire.MaxOffered+1)%256 + 2, 31, 0}, manyOffered(wire.MaxOffered+1)),
 			"a channel twice":            {0, 0, 0, 10, 31, 0, 1, 'a', 0, 1, 1, 'a', 0, 1},
 			"a weight over the limit":    {0, 0, 0, 6, 31, 0, 1, 'a', 0x27, 0x11},
 			"a goodbye without reason":   set(&wire.Goodbye{Reason: 1}, "\x08\x00\x01", "\x08\x00\x00"),

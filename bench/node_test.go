@@ -74,6 +74,10 @@ func echoApp() *zlnode.App {
 	app := zlnode.NewApp()
 	actor := zlnode.DefineActor(app, "echo", func(*zlnode.ActorContext) (*echo, error) { return &echo{}, nil }, zlnode.DisableRelocation)
 	zlnode.OnRequestRaw(actor, "echo", func(_ *zlnode.ActorCall, _ *echo, payload []byte) ([]byte, error) { return payload, nil })
+	zlnode.OnNodeRequestRaw(app, "echo", func(_ *zlnode.NodeCall, payload []byte) ([]byte, error) { return payload, nil })
+	channel := zlnode.DefineChannel(app, "echo", zlnode.HandlerOptions{})
+	zlnode.OnChannelRequestRaw(channel, "echo", func(_ *zlnode.NodeCall, payload []byte) ([]byte, error) { return payload, nil })
+	zlnode.OnChannelSendRaw(channel, "drop", func(*zlnode.NodeCall, []byte) error { return nil })
 	zlnode.OnSendRaw(actor, "drop", func(*zlnode.ActorCall, *echo, []byte) error { return nil })
 	client := zlnode.DefineSession(app, "client", func(*zlnode.SessionContext) (*echo, error) { return &echo{}, nil })
 	zlnode.OnPacketRequest(client, "login", func(c *zlnode.SessionCall, _ *echo, id string) (bool, error) {

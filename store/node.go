@@ -63,11 +63,11 @@ type Descriptor struct {
 	EntrySpotID string        `json:"entrySpotId,omitempty"` // empty until initialised (CR-16)
 	AppVersion  string        `json:"appVersion,omitempty"`
 	Channels    bool          `json:"channels,omitempty"` // it serves channels, so all nodes of its mesh link to it
-	Wave        string        `json:"wave,omitempty"`  // of maintenance
-	Revision    uint64        `json:"revision,string"` // grows with each update by its owner
-	Actors      int           `json:"-"`               // capacity in use, reserved and active, as the Store counts it
-	Spots       int           `json:"-"`               // the same of Spots
-	LeaseLeft   time.Duration `json:"-"`               // of its lease by the Store's clock; ≤ 0: expired
+	Wave        string        `json:"wave,omitempty"`     // of maintenance
+	Revision    uint64        `json:"revision,string"`    // grows with each update by its owner
+	Actors      int           `json:"-"`                  // capacity in use, reserved and active, as the Store counts it
+	Spots       int           `json:"-"`                  // the same of Spots
+	LeaseLeft   time.Duration `json:"-"`                  // of its lease by the Store's clock; ≤ 0: expired
 }
 
 // SpotType is a type of Spots that a node hosts.

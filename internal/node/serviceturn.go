@@ -136,10 +136,14 @@ func (r *runner) run(claim *mailbox.Claim[struct{}]) {
 		r.ran(c, err)
 	}()
 	var failure *Error
-	if err := c.proceed(); err != nil {
+	switch err := c.proceed(); {
+	case err != nil:
 		failure = asError(err)
-	} else if !c.handled && r.now.asks() {
+	case !r.now.asks():
+	case !c.handled:
 		failure = fail(errkind.InternalFailure, "", "", "a filter has neither let the request through nor returned an error")
+	case len(c.reply.Payload) > payloadBytesMax:
+		failure = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(c.reply.Payload), payloadBytesMax).ofDefect()
 	}
 	ended = true
 	r.ran(c, failure)
@@ -161,9 +165,6 @@ func (c *NodeCall) proceed() error {
 		return err
 	}
 	reply, err := s.packet.request(c, s.body())
-	if err == nil && len(reply.Payload) > payloadBytesMax {
-		err = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(reply.Payload), payloadBytesMax).ofDefect()
-	}
 	if err != nil {
 		return err
 	}
