@@ -25,7 +25,7 @@ type links struct {
 	// those without a link are forgotten; their leases ended long ago.
 	newest  map[string]uint64
 	closed  bool
-	changed chan struct{} // closed and replaced at each change of the set or the node list
+	changed chan struct{} // closed and replaced at each change of what watch names
 }
 
 func newLinks(self string) *links {
@@ -46,8 +46,8 @@ func (l *links) to(rid string, lifecycle uint64) *linkConn {
 // all returns the present links. The map must not be changed.
 func (l *links) all() map[string]*linkConn { return *l.current.Load() }
 
-// watch returns a channel that is closed at the next change of the set, or of the
-// node list.
+// watch returns a channel that is closed at the next change of the set, of the node
+// list, or of what peers serve.
 func (l *links) watch() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +144,7 @@ func (l *links) tell() {
 	l.changed = make(chan struct{})
 }
 
-// listed wakes who watches, because the node list has changed.
+// listed wakes who watches, because the node list, or what a peer serves, has changed.
 func (l *links) listed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -144,7 +144,7 @@ func (s *services) each(f func(*service)) {
 func (s *services) busy() (n int64) {
 	s.each(func(c *service) {
 		c.mu.Lock()
-		n += int64(c.waiting.len + c.opt.Concurrency - len(c.idle))
+		n += int64(c.waiting.len + c.running)
 		c.mu.Unlock()
 	})
 	return n
@@ -166,6 +166,7 @@ type service struct {
 	bytes   int64     // what waits costs
 	granted int64     // of the pool's budget, for that
 	idle    []*runner // the last that came is the first that goes
+	running int       // messages that have a handler
 	closed  bool
 }
 
@@ -261,10 +262,19 @@ func (s *service) hasRoom(cost int64) bool {
 	return true
 }
 
-// take takes what has waited longest.
-func (s *service) take(into *served) bool {
+// begin takes what has waited longest, for a runner, which ends it by rest.
+func (s *service) begin(into *served) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.take(into) {
+		return false
+	}
+	s.running++
+	return true
+}
+
+// take takes what has waited longest. The caller holds mu.
+func (s *service) take(into *served) bool {
 	if s.waiting.len == 0 {
 		return false
 	}
@@ -281,10 +291,14 @@ func (s *service) take(into *served) bool {
 func (s *service) close() {
 	s.mu.Lock()
 	s.closed = true
+	left := make([]served, s.waiting.len)
+	for i := range left {
+		s.take(&left[i])
+	}
 	s.mu.Unlock()
-	for m := new(served); s.take(m); {
-		m.sender.refuse(s.node, errStopping)
-		m.done()
+	for i := range left {
+		left[i].sender.refuse(s.node, errStopping)
+		left[i].done()
 	}
 }
 

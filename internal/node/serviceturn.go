@@ -22,8 +22,9 @@ func (r *runner) Begin(*mailbox.Claim[struct{}]) {}
 
 // Consume implements mailbox.Consumer: one message is one turn.
 func (r *runner) Consume(claim *mailbox.Claim[struct{}], _ *struct{}) {
-	defer r.rest() // also if the handler ends its goroutine
-	if !r.service.take(&r.now) {
+	began := r.service.begin(&r.now)
+	defer r.rest(began) // also if the handler ends its goroutine
+	if !began {
 		return
 	}
 	if claim.Now().Reached(r.now.deadline) {
@@ -36,9 +37,12 @@ func (r *runner) Consume(claim *mailbox.Claim[struct{}], _ *struct{}) {
 
 // rest is idle if nothing waits. Else the next message is the next turn, before which
 // others may have theirs.
-func (r *runner) rest() {
+func (r *runner) rest(ended bool) {
 	s := r.service
 	s.mu.Lock()
+	if ended {
+		s.running--
+	}
 	more := s.waiting.len > 0
 	if !more {
 		s.idle = append(s.idle, r)
