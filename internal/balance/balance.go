@@ -64,19 +64,26 @@ func (c *Chooser) Next() int {
 	return best
 }
 
-// Instead chooses another one in place of the candidate that was chosen, which could not be
-// used and gets back what it paid: of those that are not tried yet the one that has gained
-// most pays it. It returns -1, and leaves all as it is, if there is none.
+// Instead chooses another one in place of the candidate that was chosen and could not be
+// used, of those that are not tried yet; tried holds for chosen too. It returns -1 if there
+// is none. The choice is then as if those that were tried had been no candidates in it: they
+// gain nothing by it, so that one that cannot be used for long is not owed all that it has
+// missed. If nobody could be used, all is as before the choice.
 func (c *Chooser) Instead(chosen int, tried func(i int) bool) int {
-	best, most := -1, int64(math.MinInt64)
+	best, most, rest := -1, int64(math.MinInt64), int64(0) // rest is the sum of those not tried
 	for i, g := range c.gained {
-		if !tried(i) && (g > most || g == most && c.of[i].Name < c.of[best].Name) {
+		if tried(i) {
+			continue
+		}
+		rest += c.weights[i]
+		if g > most || g == most && c.of[i].Name < c.of[best].Name {
 			best, most = i, g
 		}
 	}
+	// chosen has paid rest and its own weight. It gets rest back: the weight it had gained.
+	c.gained[chosen] += rest
 	if best >= 0 {
-		c.gained[chosen] += c.sum
-		c.gained[best] -= c.sum
+		c.gained[best] -= rest
 	}
 	return best
 }

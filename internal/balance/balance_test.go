@@ -2,6 +2,7 @@ package balance
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,10 +15,11 @@ import (
 //
 //	candidates   name=weight …; those of before go on with what they have gained
 //	next         n times: the names that are chosen
-//	instead      the names in the order in which they are tried, the chosen one first
+//	instead      the names in the order in which they are tried, the chosen one first;
+//	             of all or of so many
 //	gained       name=what it has gained …
 func TestVectors(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/vectors", func(t *testing.T, path string) {
 		c := New(nil, nil)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var out []string
@@ -41,10 +43,13 @@ func TestVectors(t *testing.T) {
 					out = append(out, c.name(c.Next()))
 				}
 			case "instead":
-				tried := make([]bool, c.Len())
+				tried, tries := make([]bool, c.Len()), c.Len()
+				d.MaybeScanArgs(t, "tries", &tries)
 				for i := c.Next(); i >= 0; i = c.Instead(i, func(i int) bool { return tried[i] }) {
 					tried[i] = true
-					out = append(out, c.name(i))
+					if out = append(out, c.name(i)); len(out) == tries {
+						break
+					}
 				}
 			case "gained":
 				for i, of := range c.of {
@@ -137,7 +142,7 @@ func TestChoicesAreThoseOfTheDefinition(t *testing.T) {
 	})
 }
 
-// Who takes the place of another pays for it: sums stay as they are, each is tried once.
+// Sums stay as they are, each is tried once, and if all are in vain nothing has happened.
 func TestInsteadTriesEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := genCandidates(t)
@@ -145,11 +150,15 @@ func TestInsteadTriesEachOnce(t *testing.T) {
 		for range rapid.IntRange(1, 20).Draw(t, "choices") {
 			tried := map[int]bool{}
 			most := rapid.IntRange(1, len(all)+1).Draw(t, "tries")
+			before := slices.Clone(c.gained)
 			for i := c.Next(); i >= 0 && len(tried) < most; i = c.Instead(i, func(i int) bool { return tried[i] }) {
 				if tried[i] {
 					t.Fatalf("%s is tried twice", all[i].Name)
 				}
 				tried[i] = true
+			}
+			if most > len(all) && !slices.Equal(c.gained, before) {
+				t.Fatalf("gained %v, and before %v", c.gained, before)
 			}
 			if len(tried) != min(most, len(all)) {
 				t.Fatalf("%d of %d were tried", len(tried), len(all))
@@ -160,6 +169,37 @@ func TestInsteadTriesEachOnce(t *testing.T) {
 			}
 			if sum != 0 {
 				t.Fatalf("gained %v", c.gained)
+			}
+		}
+	})
+}
+
+// One that cannot be used for long is not owed what it has missed, and the others have their
+// shares of it.
+func TestWhoCannotBeUsedGainsNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := append(genCandidates(t), Candidate{"z", 1})
+		c := New(all, nil)
+		full := rapid.IntRange(0, len(all)-1).Draw(t, "full")
+		sum := int(c.sum) - all[full].Weight
+		chosen := make([]int, len(all))
+		for n := 1; n <= 20*sum; n++ {
+			i := c.Next()
+			if i == full {
+				i = c.Instead(i, func(i int) bool { return i == full })
+			}
+			chosen[i]++
+			if c.gained[full] >= 2*c.sum {
+				t.Fatalf("after %d choices it is owed %d of %d", n, c.gained[full], c.sum)
+			}
+			for i, of := range all {
+				if i == full {
+					continue
+				}
+				off := float64(chosen[i]) - float64(n)*float64(of.Weight)/float64(sum)
+				if most := float64(2 * len(all)); off >= most || off <= -most {
+					t.Fatalf("after %d choices %s was chosen %d times, %v off its share", n, of.Name, chosen[i], off)
+				}
 			}
 		}
 	})

@@ -252,15 +252,19 @@ func (b *submission) wait(ctx context.Context) (*linkConn, uint64, *Error) {
 			return nil, 0, errNoServer
 		}
 		line := b.queue(s, broken)
-		if line.crowded && len(line.places) == 0 {
+		switch {
+		case len(line.places) > 0:
+		case line.crowded:
 			return nil, 0, creditFailure(link.ErrGateFull)
+		default:
+			return nil, 0, errNoneTakes
 		}
 		var over *Error
 		var first grant
 		select {
 		case first = <-line.granted:
 		case <-changed:
-			clear(broken)
+			clear(broken) // one may be linked anew
 		case <-ctx.Done():
 			over = errNotSubmitted
 		case <-timer.C:
