@@ -289,8 +289,11 @@ func TestChannels(t *testing.T) {
 		q      any
 		kind   zlnode.Kind
 	}{
-		{"nothing", 1, zlnode.NotFound}, {"who", "not an object", zlnode.ProtocolError},
-		{"fail", "panic", zlnode.InternalFailure}, {"fail", "", zlnode.Rejected}, {"", 1, zlnode.InvalidOperation},
+		{"nothing", 1, zlnode.NotFound},
+		{"who", "not an object", zlnode.ProtocolError},
+		{"fail", "panic", zlnode.InternalFailure},
+		{"fail", "", zlnode.Rejected},
+		{"", 1, zlnode.InvalidOperation},
 	} {
 		_, err := zlnode.Request[string](x.ctx, x.gate.Channel("work"), c.packet, c.q)
 		wantKind(t, err, c.kind)
