@@ -32,6 +32,10 @@ func TestRawPathsAllocateNothing(t *testing.T) {
 		zlnode.OnRequestRaw(r, "push", func(c *zlnode.ActorCall, _ *recorder, payload []byte) ([]byte, error) {
 			return nil, c.PushRaw("pushed", payload)
 		})
+		zlnode.OnNodeRequestRaw(app, "echo", func(_ *zlnode.NodeCall, payload []byte) ([]byte, error) { return payload, nil })
+		work := zlnode.DefineChannel(app, "work", zlnode.HandlerOptions{})
+		zlnode.OnChannelRequestRaw(work, "echo", func(_ *zlnode.NodeCall, payload []byte) ([]byte, error) { return payload, nil })
+		zlnode.OnChannelSendRaw(work, "drop", func(*zlnode.NodeCall, []byte) error { return nil })
 		s := zlnode.DefineSession(app, "client", func(*zlnode.SessionContext) (*recorder, error) { return &recorder{}, nil })
 		zlnode.OnPacketRequest(s, "login", func(c *zlnode.SessionCall, _ *recorder, id string) (bool, error) {
 			ref, _, err := c.Node().FindActor(c, id)
@@ -45,7 +49,7 @@ func TestRawPathsAllocateNothing(t *testing.T) {
 		return app
 	}
 	port := []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "client"}}
-	server := w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, Sessions: port}, app())
+	server := w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, Sessions: port, Channels: []zlnode.Channel{{Name: "work"}}}, app())
 	other := w.start(zlnode.Config{RID: "b", Role: zlnode.RoleClient, Sessions: port}, app())
 	w.linked(other, 1)
 	if _, err := server.CreateActor(w.ctx, zlnode.CreateActor{ID: "x", Type: "raw"}); err != nil {
@@ -78,6 +82,29 @@ func TestRawPathsAllocateNothing(t *testing.T) {
 		}
 	}
 	w.eventually("the other node knows", func() bool { return other.Stats().TopicsElsewhere == 1 })
+	if err := other.WaitChannel(w.ctx, "work", 1); err != nil {
+		t.Fatal(err)
+	}
+	work, itself := other.Channel("work"), other.Peer("b")
+	echo := func(to zlnode.Addr) func() error {
+		return func() error {
+			r, err := to.RequestRaw(w.ctx, "echo", payload)
+			if err == nil {
+				r.Release()
+			}
+			return err
+		}
+	}
+	check("request to a node", echo(other.Peer("a")))
+	check("request to the node itself", echo(itself))
+	pace := echo(work)
+	check("request to a channel", pace)
+	check("send to a channel", func() error {
+		if err := work.SendRaw(w.ctx, "drop", payload); err != nil {
+			return err
+		}
+		return pace() // the sends
+	})
 	for _, n := range []*zlnode.Node{server, other} {
 		where := map[*zlnode.Node]string{server: "here", other: "there"}[n]
 		x := n.Actor("x")

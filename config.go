@@ -119,6 +119,10 @@ type Config struct {
 	// AppVersion is published with the node: text of at most 255 bytes.
 	AppVersion string
 
+	// Channels are the channels that the node serves: App has their handlers, and other nodes
+	// learn of them as soon as they are linked. Up to 1,024.
+	Channels []Channel
+
 	// Workers is how many handlers run at once, blocked ones not counted.
 	// Default GOMAXPROCS.
 	Workers int
@@ -356,19 +360,23 @@ type ConnRate = node.ConnRate
 // a burst of 0 one second's worth.
 type InputRate = node.InputRate
 
-func (c Config) internal() node.Config {
-	weight := c.Weight
+// weightOf is the weight that a field of Config means.
+func weightOf(configured int) int {
 	switch {
-	case weight == 0:
-		weight = 100
-	case weight < 0:
-		weight = 0
+	case configured == 0:
+		return 100
+	case configured < 0:
+		return 0
 	}
+	return configured
+}
+
+func (c Config) internal() node.Config {
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, MeshKeys: c.MeshKeys, Peers: peers(c.Peers), Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
-		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
+		Weight: weightOf(c.Weight), MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout,
@@ -381,6 +389,9 @@ func (c Config) internal() node.Config {
 		n.Meshes = append(n.Meshes, node.Mesh{
 			Name: m.Name, Keys: m.Keys, Role: store.Role(m.Role), Listen: m.Listen, Advertise: m.Advertise, Peers: peers(m.Peers),
 		})
+	}
+	for _, ch := range c.Channels {
+		n.Channels = append(n.Channels, node.Channel{Name: ch.Name, Mesh: ch.Mesh, Weight: weightOf(ch.Weight)})
 	}
 	for _, l := range c.Sessions {
 		n.Sessions = append(n.Sessions, node.SessionListener(l))

@@ -38,6 +38,10 @@
 // Spot decides (JoinAdmitter), and the Actor is told before its next message
 // (JoinCompleter).
 //
+// Handlers that belong to no object, of messages to a node (Node.Peer, OnNodeRequest) or to a
+// channel that some nodes serve (Node.Channel, DefineChannel, Config.Channels), run several at
+// once, as many as HandlerOptions says.
+//
 // The call value that a handler gets is its context.Context: it carries the
 // message's deadline and ends with the turn. It must not be kept, and it belongs
 // to the handler's goroutine.

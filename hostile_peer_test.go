@@ -55,7 +55,7 @@ func TestMalformedRecordsCloseTheLink(t *testing.T) {
 				record = (&wire.ActorMessage{ID: r.ID, Op: 1, Correlation: r.Correlation, DeadlineMS: r.DeadlineMS, Name: r.Name}).AppendTo(nil)
 			case *wire.SessionPacket:
 				record = (&wire.SessionPacket{ID: r.ID, ObjGen: 1, Session: 1, BindingGen: 1, Name: r.Name}).AppendTo(nil)
-			case *wire.Push, *wire.Publish, *wire.Reply:
+			case *wire.Push, *wire.Publish, *wire.Reply, *wire.NodeMessage:
 			default:
 				s.broken(t, name+" and a byte more", altered(record, longer))
 			}
@@ -111,6 +111,9 @@ func TestRecordsWithImpossibleValuesCloseTheLink(t *testing.T) {
 			"an error kind of its own":   set(&wire.ErrorReply{Correlation: odd, Kind: 12}, u64(odd)+"\x0c", u64(odd)+"\x0d"),
 			"a push to session 0":        set(&push, u64(odd), u64(zero)),
 			"a push with binding 0":      set(&push, u64(1), u64(zero)),
+			"more channels than any":     slices.Concat([]byte{0, 0, 5 * (wire.MaxOffered + 1) / 256, 5*(wire.MaxOffered+1)%256 + 2, 31, 0}, manyOffered(wire.MaxOffered+1)),
+			"a channel twice":            {0, 0, 0, 10, 31, 0, 1, 'a', 0, 1, 1, 'a', 0, 1},
+			"a weight over the limit":    {0, 0, 0, 6, 31, 0, 1, 'a', 0x27, 0x11},
 			"a goodbye without reason":   set(&wire.Goodbye{Reason: 1}, "\x08\x00\x01", "\x08\x00\x00"),
 		} {
 			s.broken(t, name, record)
@@ -118,6 +121,14 @@ func TestRecordsWithImpossibleValuesCloseTheLink(t *testing.T) {
 		}
 		b.untouched()
 	})
+}
+
+// manyOffered is the body of an offer of n channels, of five bytes each.
+func manyOffered(n int) (body []byte) {
+	for i := range n {
+		body = append(body, 2, 'a'+byte(i/64), ' '+byte(i%64), 0, 1)
+	}
+	return body
 }
 
 // What a node sends without credit for it closes its link; what it sends within

@@ -343,6 +343,8 @@ func linkRecords() []wire.Record {
 		&wire.BindingEnded{BindingName: binding},
 		&wire.SessionClose{BindingName: binding},
 		&wire.SessionReconnecting{BindingName: binding},
+		&wire.NodeMessage{Op: 1, Name: name},
+		&wire.Offer{Channels: wire.AppendOffered(nil, name, 1)},
 		&wire.ActorCreate{
 			Correlation: 1, Op: op, SourceLifecycle: 1, ID: id, Type: []byte("avatar"), ObjGen: 1, StoreVersion: 1,
 			TargetLifecycle: 1, DeadlineMS: 1000,

@@ -115,7 +115,9 @@ func (n *Node) Peers() []PeerStatus { return n.inner.Peers() }
 // PushesReplaced (pushes that did not go out to such a client, as their class allows),
 // SessionsCutOff (closed because nothing was heard of a moving Actor, or too
 // much), SessionsTaken (another Session was bound to an Actor of theirs), UpdatesIgnored
-// (about a bound Actor, too late or for nothing), LinksRefused and Panics.
+// (about a bound Actor, too late or for nothing), LinksRefused, Reselected (messages to channels
+// that another server has taken than the first choice, or that had to wait for one) and Panics.
+// ServiceMessages are those to channels and to the node itself that wait or have a handler now.
 // SessionsReserved of the Sessions are those whose client is away and may come back, and
 // KeptBytes what is kept of pushes for that; SessionsResumed have gone on where another one
 // was, and ReservesRefused ended because the node had no room to reserve them.
@@ -258,8 +260,8 @@ func (n *Node) DestroyActor(ctx context.Context, ref ActorRef) (bool, error) {
 	return n.inner.Destroy(ctx, ref)
 }
 
-// Addr is an Actor's or Spot's id as seen from a node. Messages go to whatever
-// incarnation is Ready.
+// Addr is an Actor's or Spot's id, a node (Peer) or a channel, as seen from a node. Messages
+// to an id go to whatever incarnation is Ready.
 type Addr struct {
 	node *node.Node
 	to   node.Target
@@ -309,7 +311,7 @@ func (a *Addr) outgoing(as Codec, packet string, payload []byte) node.Outgoing {
 	return node.Outgoing{Name: packet, Codec: uint8(as), Metadata: a.meta, Payload: payload}
 }
 
-// ID returns the id.
+// ID returns the id, RID or channel's name.
 func (a Addr) ID() string { return a.to.ID }
 
 // Send sends a one-way packet, encoded in the address's codec. It is done when the Actor's

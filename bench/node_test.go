@@ -39,15 +39,19 @@ func startNodesOn(b *testing.B, url string, servers int) (client *zlnode.Node, o
 	return startApp(b, url, servers, echoApp())
 }
 
-// startApp does the same with any application.
-func startApp(b *testing.B, url string, servers int, app *zlnode.App) (client *zlnode.Node, others []*zlnode.Node) {
+// startApp does the same with any application, and has the object servers serve channels.
+func startApp(b *testing.B, url string, servers int, app *zlnode.App, channels ...zlnode.Channel) (client *zlnode.Node, others []*zlnode.Node) {
 	b.Helper()
 	namespace := "bench-" + rand.Text()
 	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
 	defer cancel()
 	start := func(role zlnode.Role, rid string) *zlnode.Node {
+		if role != zlnode.RoleServer {
+			channels = nil
+		}
 		n, err := zlnode.Start(ctx, zlnode.Config{
-			RID: rid, Role: role, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0", StoreURL: url,
+			Channels: channels,
+			RID:      rid, Role: role, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0", StoreURL: url,
 			Namespace: namespace, RecoveryHold: -1, // nobody can have used it
 			Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "client"}},
 		}, app)
@@ -74,6 +78,10 @@ func echoApp() *zlnode.App {
 	app := zlnode.NewApp()
 	actor := zlnode.DefineActor(app, "echo", func(*zlnode.ActorContext) (*echo, error) { return &echo{}, nil }, zlnode.DisableRelocation)
 	zlnode.OnRequestRaw(actor, "echo", func(_ *zlnode.ActorCall, _ *echo, payload []byte) ([]byte, error) { return payload, nil })
+	zlnode.OnNodeRequestRaw(app, "echo", func(_ *zlnode.NodeCall, payload []byte) ([]byte, error) { return payload, nil })
+	channel := zlnode.DefineChannel(app, "echo", zlnode.HandlerOptions{})
+	zlnode.OnChannelRequestRaw(channel, "echo", func(_ *zlnode.NodeCall, payload []byte) ([]byte, error) { return payload, nil })
+	zlnode.OnChannelSendRaw(channel, "drop", func(*zlnode.NodeCall, []byte) error { return nil })
 	zlnode.OnSendRaw(actor, "drop", func(*zlnode.ActorCall, *echo, []byte) error { return nil })
 	client := zlnode.DefineSession(app, "client", func(*zlnode.SessionContext) (*echo, error) { return &echo{}, nil })
 	zlnode.OnPacketRequest(client, "login", func(c *zlnode.SessionCall, _ *echo, id string) (bool, error) {
@@ -182,6 +190,29 @@ func BenchmarkRemoteRequest(b *testing.B) {
 	}
 }
 
+// BenchmarkNodeRequest is a raw request to another node itself and its reply, and the same by
+// a channel that one node serves.
+func BenchmarkNodeRequest(b *testing.B) {
+	for _, callers := range []int{1, 256} {
+		for _, by := range []string{"peer", "channel"} {
+			b.Run(fmt.Sprintf("%s/64B/%dcallers", by, callers), func(b *testing.B) {
+				node, server := startChannel(b)
+				to := node.Channel("echo")
+				if by == "peer" {
+					to = node.Peer(server.RID())
+				}
+				run(b, callers, 64, func(_ int, payload []byte) error {
+					r, err := to.RequestRaw(b.Context(), "echo", payload)
+					if err == nil {
+						r.Release()
+					}
+					return err
+				})
+			})
+		}
+	}
+}
+
 // BenchmarkLocalSend is a raw one-way message within a node, from the call to the
 // Actor's queue.
 func BenchmarkLocalSend(b *testing.B) {
@@ -209,6 +240,29 @@ func BenchmarkRemoteSend(b *testing.B) {
 			b.ReportMetric(float64(servers[0].Stats().Dropped)/float64(b.N), "dropped/op")
 		})
 	}
+}
+
+// BenchmarkChannelSend is a raw one-way message to a channel, paced by the link's credits.
+// What the channel's queue at its server has no room for is dropped, and reported.
+func BenchmarkChannelSend(b *testing.B) {
+	for _, callers := range []int{1, 4} {
+		b.Run(fmt.Sprintf("64B/%dcallers", callers), func(b *testing.B) {
+			node, server := startChannel(b)
+			to := node.Channel("echo")
+			run(b, callers, 64, func(_ int, payload []byte) error { return sendUntilTaken(b, to, payload) })
+			b.ReportMetric(float64(server.Stats().Dropped)/float64(b.N), "dropped/op")
+		})
+	}
+}
+
+// startChannel starts a node, and another that serves the channel "echo".
+func startChannel(b *testing.B) (client, server *zlnode.Node) {
+	b.Helper()
+	client, others := startApp(b, embeddedStore(b), 1, echoApp(), zlnode.Channel{Name: "echo"})
+	if err := client.WaitChannel(b.Context(), "echo", 1); err != nil {
+		b.Fatal(err)
+	}
+	return client, others[0]
 }
 
 func createEchoes(b *testing.B, node *zlnode.Node, n int) []zlnode.Addr {

@@ -32,6 +32,14 @@ func (q *quota) take(n int64) bool {
 
 func (q *quota) give(n int64) { q.used.Add(-n) }
 
+// Take takes n bytes of Config.Bytes, for what is queued outside of the pool's mailboxes until
+// its turn in one of them, or reports false and takes nothing. Give gives them back. Both are
+// safe for concurrent use.
+func (p *Pool) Take(n int64) bool { return p.quota.take(n) }
+
+// Give gives back what Take took.
+func (p *Pool) Give(n int64) { p.quota.give(n) }
+
 // grow makes room for need bytes beside the pool's other mailboxes.
 func (b *budget) grow(need uint64, q *quota) bool {
 	for {

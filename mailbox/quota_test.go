@@ -196,3 +196,20 @@ func TestShrinkingMakesNobodyAskTwice(t *testing.T) {
 	close(stop)
 	wg.Wait()
 }
+
+// What is queued outside of the mailboxes leaves them the less room.
+func TestWhatIsTakenOfAPoolIsNotForItsMailboxes(t *testing.T) {
+	const most = 1 << 20
+	p := startPool(t, Config{Bytes: most})
+	if !p.Take(most) || p.Take(1) {
+		t.Fatal("more or less than all could be taken")
+	}
+	m := New[int](p, &funcs[int]{consume: func(*Claim[int], int) {}}, Limits{})
+	if err := m.Push(1, floor); !errors.Is(err, ErrFull) {
+		t.Errorf("pushed over what is free: %v", err)
+	}
+	p.Give(most)
+	if err := m.Push(1, floor); err != nil {
+		t.Error(err)
+	}
+}

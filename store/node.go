@@ -63,11 +63,12 @@ type Descriptor struct {
 	SpotTypes   []SpotType    `json:"spotTypes,omitempty"`   // of User and Instance Spots, sorted by type
 	EntrySpotID string        `json:"entrySpotId,omitempty"` // empty until initialised (CR-16)
 	AppVersion  string        `json:"appVersion,omitempty"`
-	Wave        string        `json:"wave,omitempty"`  // of maintenance
-	Revision    uint64        `json:"revision,string"` // grows with each update by its owner
-	Actors      int           `json:"-"`               // capacity in use, reserved and active, as the Store counts it
-	Spots       int           `json:"-"`               // the same of Spots
-	LeaseLeft   time.Duration `json:"-"`               // of its lease by the Store's clock; ≤ 0: expired
+	Channels    bool          `json:"channels,omitempty"` // it serves channels in that mesh, so all nodes of it link to it
+	Wave        string        `json:"wave,omitempty"`     // of maintenance
+	Revision    uint64        `json:"revision,string"`    // grows with each update by its owner
+	Actors      int           `json:"-"`                  // capacity in use, reserved and active, as the Store counts it
+	Spots       int           `json:"-"`                  // the same of Spots
+	LeaseLeft   time.Duration `json:"-"`                  // of its lease by the Store's clock; ≤ 0: expired
 }
 
 // MeshEntry is what a node is in one mesh.
@@ -75,12 +76,13 @@ type MeshEntry struct {
 	Name     string `json:"name"`
 	Endpoint string `json:"endpoint,omitempty"` // as Descriptor's
 	Role     Role   `json:"role"`
+	Channels bool   `json:"channels,omitempty"` // as Descriptor's
 }
 
 // In returns what the node is in the mesh of that name; false: it is not in it.
 func (d *Descriptor) In(mesh string) (MeshEntry, bool) {
 	if d.Mesh == mesh {
-		return MeshEntry{Name: d.Mesh, Endpoint: d.Endpoint, Role: d.Role}, true
+		return MeshEntry{Name: d.Mesh, Endpoint: d.Endpoint, Role: d.Role, Channels: d.Channels}, true
 	}
 	for _, m := range d.Meshes {
 		if m.Name == mesh {

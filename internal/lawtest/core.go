@@ -19,6 +19,7 @@ const lintRules = ".golangci.yml"
 // it may depend on the scheduler, the machine or the moment.
 var cores = []string{
 	"chunker",
+	"internal/balance",
 	"internal/creation",
 	"internal/lease",
 	"internal/link",

@@ -10,6 +10,7 @@ import (
 // leakFree are the packages whose tests need no search for leaked goroutines,
 // each with the reason.
 var leakFree = map[string]string{
+	"internal/balance":   "a core; starts no goroutine",
 	"internal/buf":       "starts no goroutine",
 	"internal/clock":     "starts no goroutine",
 	"internal/cmap":      "its tests wait for each goroutine they start",

@@ -19,12 +19,17 @@ type App struct {
 	Spots    map[string]*ObjectType // User and Instance Spots
 	Sessions map[string]*SessionType
 	Entry    EntrySpot
+	Node     *ServiceType // of messages to the node itself
+	Channels map[string]*ServiceType
 	errs     []error
 }
 
 // NewApp returns an empty App.
 func NewApp() *App {
-	return &App{Actors: map[string]*ObjectType{}, Spots: map[string]*ObjectType{}, Sessions: map[string]*SessionType{}}
+	return &App{
+		Actors: map[string]*ObjectType{}, Spots: map[string]*ObjectType{}, Sessions: map[string]*SessionType{},
+		Node: newServiceType(""), Channels: map[string]*ServiceType{},
+	}
 }
 
 // ObjectType is a type of Actors or Spots with its factory, handlers and callbacks.

@@ -19,6 +19,7 @@ import (
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/timer"
+	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
@@ -78,6 +79,9 @@ type Config struct {
 	// InstanceIdle is how long an Instance Spot is kept that nobody uses; 0: for ever.
 	InstanceIdle time.Duration
 	AppVersion   string
+
+	// Channels are those that the node serves.
+	Channels []Channel
 
 	Workers int
 	// QueueBytes bounds what the node's mailboxes have queued; 0: 256 MiB.
@@ -337,6 +341,8 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "actor limit %d is not in 0 (none) to 2147483647", c.MaxActors)
 	case c.MaxSpots < 0 || c.MaxSpots > 1<<31-1:
 		return bad(invalid, "spot limit %d is not in 0 (none) to 2147483647", c.MaxSpots)
+	case len(c.Channels) > wire.MaxOffered:
+		return bad(invalid, "a node serves at most %d channels, not %d", wire.MaxOffered, len(c.Channels))
 	case c.QueueBytes != 0 && c.QueueBytes < queueBytesMin:
 		return bad(invalid, "queues of %d bytes for the node are less than %d; set QueueBytes to more, or 0 for the default", c.QueueBytes, queueBytesMin)
 	case c.ObjectQueueMessages < 0 || c.ObjectQueueMessages > objectQueueMessagesMax:
@@ -365,6 +371,23 @@ func (c *Config) check(app *App) error {
 	}
 	if fault := c.checkMeshes(len(app.Actors) + len(app.Spots)); fault != nil {
 		return bad(fault.kind, "%v", fault.error)
+	}
+	served := map[string]bool{}
+	for _, ch := range c.Channels {
+		m, in := c.mesh(ch.Mesh)
+		switch {
+		case app.Channels[ch.Name] == nil:
+			return bad(errkind.NotConfigured, "the node shall serve channel %q, which is not defined", ch.Name)
+		case served[ch.Name]:
+			return bad(invalid, "channel %q is served twice", ch.Name)
+		case ch.Weight < 0 || ch.Weight > weightMax:
+			return bad(invalid, "weight %d of channel %q is not in 0 to %d", ch.Weight, ch.Name, weightMax)
+		case !in:
+			return bad(errkind.NotConfigured, "channel %q shall be served in mesh %q, which the node is not in", ch.Name, ch.Mesh)
+		case len(m.Keys) == 0:
+			return bad(errkind.NotConfigured, "a node that serves channel %q needs links; set the key of mesh %q", ch.Name, m.Name)
+		}
+		served[ch.Name] = true
 	}
 	for i, l := range c.Sessions {
 		typ, ok := app.Sessions[l.Type]

@@ -42,6 +42,30 @@ func (c *Config) meshes() []Mesh {
 	return append([]Mesh{main}, c.Meshes...)
 }
 
+// home returns the mesh in which the node hosts objects, or else the main one.
+func (c *Config) home() Mesh {
+	all := c.meshes()
+	for _, m := range all {
+		if m.Role == store.RoleServer {
+			return m
+		}
+	}
+	return all[0]
+}
+
+// mesh returns the mesh of that name; "" is home.
+func (c *Config) mesh(name string) (m Mesh, in bool) {
+	if name == "" {
+		return c.home(), true
+	}
+	for _, m := range c.meshes() {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Mesh{}, false
+}
+
 // objects reports whether the node uses or hosts objects.
 func (c *Config) objects() bool {
 	for _, m := range c.meshes() {

@@ -23,7 +23,8 @@ func (n *Node) InstanceTarget(id, typ string) Target {
 	return t
 }
 
-// InMesh returns the target for which a new Instance Spot is made in that mesh.
+// InMesh returns the target in that mesh: a node or channel of it, or an Instance Spot that is
+// to be new there.
 func (t Target) InMesh(mesh string) Target {
 	t.mesh = mesh
 	return t

@@ -79,6 +79,18 @@ const (
 	objectQueueBytes       = 4 << 20
 	objectQueueBytesMin    = payloadBytesMax + metadataBytesMax + nameBytesMax + 256
 	objectQueueBytesMax    = 1 << 39
+	// serviceQueueMessages and serviceQueueBytes bound what waits for one channel at a node
+	// that serves it, or for the node itself, if nothing is configured. The bytes hold what
+	// some links may have under way, so that one sender who is fast is slowed by its link's
+	// credit before anything is refused. messageCost is what a message costs beside its own,
+	// as in mailboxes. serviceGrant is how much of the node's budget is taken at once.
+	serviceQueueMessages = 65_536
+	serviceQueueBytes    = 32 << 20
+	messageCost          = 256
+	serviceGrant         = 64 << 10
+	// serviceConcurrencyMax bounds the handlers of one service: no more wait at once in all of
+	// a node.
+	serviceConcurrencyMax = 4096
 	// queueBytesMin is the least that a node's queues may hold together: a few objects'
 	// at once.
 	queueBytesMin = 1 << 20

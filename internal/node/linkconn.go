@@ -112,6 +112,7 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	if l.pending != nil {
 		l.mesh.links.remove(l)
 		l.mesh.topics.lost(l)
+		l.mesh.channels.gone(l) // before the gate closes, which senders wait for that would come again
 		l.gate.Close()
 		l.node.streams.lost(l)
 		l.pending.fail(errLinkLost)
@@ -212,6 +213,7 @@ func (l *linkConn) admitted(peer link.Peer) {
 	l.opened = now
 	l.mesh.links.publish(l)
 	l.mesh.topics.opened(l)
+	l.mesh.channels.greet(l)
 	l.mesh.peers.linked(l)
 	l.node.linked(l)
 	l.node.discovery.meet()

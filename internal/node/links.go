@@ -92,6 +92,13 @@ func (l *links) superseded(p process) bool {
 	return l.newest[p.rid] > p.lifecycle
 }
 
+// met reports whether a node of that RID was ever linked.
+func (l *links) met(rid string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.newest[rid] != 0
+}
+
 // publish makes c the link that messages to its peer take.
 func (l *links) publish(c *linkConn) {
 	l.mu.Lock()

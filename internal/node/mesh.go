@@ -23,11 +23,12 @@ type mesh struct {
 	links    *links
 	peers    *peers
 	topics   topics
+	channels *channels
 }
 
 func newMesh(n *Node, cfg Mesh) *mesh {
 	m := &mesh{node: n, cfg: cfg, links: newLinks(n.cfg.RID, n.news), topics: newTopics()}
-	m.peers = newPeers(m)
+	m.peers, m.channels = newPeers(m), newChannels(m)
 	return m
 }
 
@@ -37,12 +38,7 @@ func (n *Node) newMeshes() {
 	for _, cfg := range n.cfg.meshes() {
 		n.meshes = append(n.meshes, newMesh(n, cfg))
 	}
-	n.home = n.meshes[0]
-	for _, m := range n.meshes {
-		if m.cfg.Role == store.RoleServer {
-			n.home = m
-		}
-	}
+	n.home = n.meshNamed(n.cfg.home().Name)
 }
 
 // hosts reports whether objects can live at this node.

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/engine"
+	"github.com/zlnode/zlnode/internal/balance"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -69,6 +70,7 @@ type Node struct {
 	home       *mesh   // of the objects that live here
 	discovery  *discovery
 	news       *news
+	services   services
 	local      *pendingTable
 	creations  *limiter
 	movesOut   *limiter
@@ -125,7 +127,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
-		choosers: choosers{by: map[chooserKey]*chooser{}}, done: make(chan struct{}),
+		choosers: choosers{by: map[chooserKey]*balance.Chooser{}}, done: make(chan struct{}),
 	}
 	n.newMeshes()
 	n.routes, n.discovery = newRoutes(n), newDiscovery(n)
@@ -168,6 +170,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.tasks.Go(n.keepLease)
 	}
 	n.pool = mailbox.NewPool(mailbox.Config{Workers: n.cfg.Workers, Bytes: n.cfg.QueueBytes, OnPanic: n.enginePanic})
+	n.openServices()
 	n.timers = timer.New(timer.Config[*objectCell]{Fire: n.fireTimers, Clock: n.cfg.TimerClock})
 	eng, err := engine.New(engine.Config{Loops: n.cfg.Loops, Logger: n.log})
 	if err != nil {
@@ -201,6 +204,9 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.serves.Store(true)
+	for _, m := range n.meshes {
+		m.channels.serve()
+	}
 	return nil
 }
 
@@ -241,11 +247,11 @@ func (n *Node) openSessions() error {
 func (n *Node) publish(ctx context.Context, op string, state store.HostState) error {
 	d := store.Descriptor{
 		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.home.cfg.Name, Endpoint: n.home.endpoint, Role: n.home.cfg.Role, State: state,
-		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Revision: uint64(state),
+		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Channels: n.home.channels.any, Revision: uint64(state),
 	}
 	for _, m := range n.meshes {
 		if m != n.home {
-			d.Meshes = append(d.Meshes, store.MeshEntry{Name: m.cfg.Name, Endpoint: m.endpoint, Role: m.cfg.Role})
+			d.Meshes = append(d.Meshes, store.MeshEntry{Name: m.cfg.Name, Endpoint: m.endpoint, Role: m.cfg.Role, Channels: m.channels.any})
 		}
 	}
 	if n.hosts() {

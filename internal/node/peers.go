@@ -161,6 +161,14 @@ func (p *peers) read(nodes []store.Descriptor, now clock.Mono) {
 	}
 }
 
+// knows reports whether a node of that RID is a peer, linked or not.
+func (p *peers) knows(rid string) (known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.named(rid, func(*peer) { known = true })
+	return known
+}
+
 // link returns the link to the peer, or to a later process of it. mu is held.
 func (p *peers) link(q *peer) *linkConn {
 	if q.rid == "" {
@@ -277,10 +285,11 @@ func backoff(failures int) time.Duration {
 }
 
 // required reports whether a link is needed to a node that is in the mesh as at says: one of
-// the two hosts objects which the other may use. Two object clients have nothing to say to
-// each other, and who uses no objects has nothing to say to a node that only hosts them.
+// the two hosts objects which the other may use, or serves channels. Two object clients have
+// nothing to say to each other else, and who uses no objects has nothing to say to a node that
+// only hosts them.
 func (m *mesh) required(at *store.MeshEntry) bool {
-	return min(m.cfg.Role, at.Role) != store.RoleNone && max(m.cfg.Role, at.Role) == store.RoleServer
+	return m.channels.any || at.Channels || min(m.cfg.Role, at.Role) != store.RoleNone && max(m.cfg.Role, at.Role) == store.RoleServer
 }
 
 // dials reports whether of a pair that needs a link this node has to open it.

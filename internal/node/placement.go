@@ -4,35 +4,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zlnode/zlnode/internal/balance"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/store"
 )
-
-// chooser is smooth weighted round robin: each candidate's accumulator gains
-// its weight, the largest wins (ties by unsigned byte order of the RID), and
-// the sum of all weights is taken from the winner. It is not safe for
-// concurrent use.
-type chooser struct{ gained map[string]int64 }
-
-// choose returns the index of the chosen candidate, or -1 if there is none.
-// Accumulators of candidates that are no longer offered are dropped.
-func (c *chooser) choose(candidates []store.Descriptor) int {
-	now := make(map[string]int64, len(candidates))
-	best, sum := -1, int64(0)
-	for i, d := range candidates {
-		g := c.gained[d.RID] + int64(d.Weight)
-		now[d.RID] = g
-		sum += int64(d.Weight)
-		if best < 0 || g > now[candidates[best].RID] || g == now[candidates[best].RID] && d.RID < candidates[best].RID {
-			best = i
-		}
-	}
-	if best >= 0 {
-		now[candidates[best].RID] -= sum
-	}
-	c.gained = now
-	return best
-}
 
 // typeKey names a stable type: those of Actors, of User and of Instance Spots are apart.
 type typeKey struct {
@@ -73,7 +48,7 @@ func hasRoom(d *store.Descriptor, kind store.Kind) bool {
 
 type choosers struct {
 	mu sync.Mutex
-	by map[chooserKey]*chooser
+	by map[chooserKey]*balance.Chooser
 }
 
 type chooserKey struct {
@@ -85,6 +60,7 @@ type chooserKey struct {
 // room, and are this node or linked to it, by smooth weighted round robin.
 func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool) (store.Descriptor, *Error) {
 	var candidates []store.Descriptor
+	var offered []balance.Candidate
 	hosts, full := 0, 0
 	for _, d := range n.discovery.nodes() {
 		if !mayHost(&d, mesh, typ) || refused[d.RID] {
@@ -96,18 +72,15 @@ func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool) (
 			continue
 		}
 		if l, _ := n.linkTo(mesh, d.RID, uint64(d.Lifecycle)); l != nil || d.RID == n.cfg.RID {
-			candidates = append(candidates, d)
+			candidates, offered = append(candidates, d), append(offered, balance.Candidate{Name: d.RID, Weight: d.Weight})
 		}
 	}
 	n.choosers.mu.Lock()
 	defer n.choosers.mu.Unlock()
 	key := chooserKey{mesh, typ}
-	c := n.choosers.by[key]
-	if c == nil {
-		c = &chooser{}
+	c := balance.New(offered, n.choosers.by[key])
+	if i := c.Next(); i >= 0 {
 		n.choosers.by[key] = c
-	}
-	if i := c.choose(candidates); i >= 0 {
 		return candidates[i], nil
 	}
 	delete(n.choosers.by, key)

@@ -1,31 +1,11 @@
 package node
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/zlnode/zlnode/store"
 )
-
-func TestSmoothWeightedChoice(t *testing.T) {
-	cand := []store.Descriptor{{RID: "b", Weight: 1}, {RID: "a", Weight: 5}, {RID: "c", Weight: 1}}
-	var c chooser
-	var got []string
-	for range 14 {
-		got = append(got, cand[c.choose(cand)].RID)
-	}
-	// 5:1:1 spread as evenly as it can be, ties by byte order.
-	if s := strings.Join(got, ""); s != "aabacaaaabacaa" {
-		t.Errorf("chosen %s", s)
-	}
-	if c.choose(nil) != -1 {
-		t.Error("chose one of none")
-	}
-	if len(c.gained) != 0 {
-		t.Error("accumulators of vanished candidates are kept")
-	}
-}
 
 // req: CR-03
 func TestOnlyFittingNodesMayHost(t *testing.T) {

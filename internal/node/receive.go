@@ -61,6 +61,18 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 			return err
 		}
 		l.completed(r.Correlation, result{err: &Error{Kind: errkind.Kind(r.Kind), Text: string(r.Text), stale: r.Stale, application: r.Application}, from: l})
+	case wire.CmdNodeMessage:
+		m, err := wire.DecodeNodeMessage(flags, body)
+		if err != nil {
+			return err
+		}
+		l.nodeMessage(&m, owner, paid)
+	case wire.CmdOffer:
+		o, err := wire.DecodeOffer(body)
+		if err != nil {
+			return err
+		}
+		l.mesh.channels.offered(l, &o)
 	case wire.CmdRouteStale:
 		r, err := wire.DecodeRouteStale(body)
 		if err != nil {

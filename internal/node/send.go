@@ -16,13 +16,14 @@ const (
 	opRequest = "request"
 )
 
-// Target is an object's id as seen from a node.
+// Target is an object's id, a node or a channel, as seen from a node.
 type Target struct {
 	ID       string
-	spot     bool // the id is meant as a User or Instance Spot's
-	instance bool // the message has Instance intent, for the type
+	spot     bool      // the id is meant as a User or Instance Spot's
+	instance bool      // the message has Instance intent, for the type
+	to       addressee // what ID names
 	typ      string
-	mesh     string      // of an Instance Spot that is to be new; "": the only one
+	mesh     string      // of a node, a channel, or an Instance Spot that is to be new; "": the only one
 	near     *objectCell // the object, if it was here when the Target was made: it saves a look-up until its end
 }
 
@@ -75,6 +76,9 @@ func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
 }
 
 func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
+	if to.to != toObject {
+		return n.sendToNode(ctx, to, o)
+	}
 	if err := fenced(ctx); err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	if err := checkContent(opRequest, to.ID, o.Name, o.Metadata, o.Payload); err != nil {
 		return Incoming{}, err
 	}
-	if t := turnFrom(ctx); t != nil && t.cell != nil {
+	if t := turnFrom(ctx); t != nil && t.cell != nil && to.to == toObject {
 		switch {
 		case t.cell.gone.Load():
 			return Incoming{}, errFenced.of(opRequest, to.ID)
@@ -159,6 +163,9 @@ func (n *Node) requestYielding(ctx context.Context, to *Target, o *Outgoing, dea
 }
 
 func (n *Node) requestTo(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	if to.to != toObject {
+		return n.requestToNode(ctx, to, o, deadline)
+	}
 	if to.instance {
 		keptTo, kept := *to, *o // see sendTo
 		return n.requestInstance(ctx, &keptTo, &kept, deadline)

@@ -43,6 +43,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 
 func (n *Node) shutdown(ctx context.Context) error {
 	n.stopping.Store(true)
+	for _, m := range n.meshes {
+		m.channels.drain()
+	}
 	for _, p := range n.ports {
 		_ = p.Close() // a listener that fails to close has no use for its error
 	}
@@ -92,18 +95,20 @@ func (n *Node) announce(ctx context.Context) error {
 }
 
 // settle waits until the requests that this node waits for, its clients' among
-// them, are answered, and the creations at this node have ended; for half of the
+// them, are answered, the creations at this node have ended and the messages to it and to
+// channels here are worked off; for half of the
 // time at most, so that a handler that hangs does not take it all.
 func (n *Node) settle(ctx context.Context) {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()
 	waitFor(ctx, func() bool {
-		under := n.creations.inside.Load() + n.local.count.Load()
+		under := n.creations.inside.Load() + n.local.count.Load() + n.services.busy()
 		for l := range n.eachLink() {
 			under += l.pending.count.Load()
 		}
 		return under == 0
 	})
+	n.services.each((*service).close)
 }
 
 // lastReadings waits until subscriptions of the node's own code have had what was queued for
@@ -260,6 +265,7 @@ func (n *Node) halt(ctx context.Context) error {
 	if n.engine != nil {
 		errs = append(errs, n.engine.Close(ctx))
 	}
+	n.services.each((*service).close)
 	n.local.fail(errStopping)
 	n.kill()
 	errs = append(errs, n.tasks.close(ctx))

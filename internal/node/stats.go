@@ -24,6 +24,7 @@ type counters struct {
 	publishesSent   atomic.Uint64
 	publishesMissed atomic.Uint64
 	copiesMissed    atomic.Uint64
+	reselected      atomic.Uint64
 	panics          atomic.Uint64
 
 	movedOut, movedIn        atomic.Uint64
@@ -60,6 +61,8 @@ type Stats struct {
 	PublishesMissed  uint64 // those that such a link had no room for
 	CopiesMissed     uint64 // copies that subscribers at this node did not get: no room in the queue, no handler, no lease; logged
 	LinksRefused     uint64 // connections on the link port that did not become links
+	Reselected       uint64 // messages to channels that another server has taken than the one that was chosen first, or after a wait
+	ServiceMessages  int    // to channels and to the node itself that wait here or have a handler now
 	Panics           uint64 // in application code and outside it
 
 	Moves MoveStats
@@ -99,6 +102,7 @@ func (n *Node) Stats() Stats {
 		SessionsReserved: reserved, KeptBytes: kept, SessionsResumed: n.counters.sessionsResumed.Load(), ReservesRefused: n.counters.reservesRefused.Load(),
 		Topics: topics, TopicsElsewhere: elsewhere, PublishesSent: n.counters.publishesSent.Load(),
 		PublishesMissed: n.counters.publishesMissed.Load(), CopiesMissed: n.counters.copiesMissed.Load(),
+		Reselected: n.counters.reselected.Load(), ServiceMessages: int(n.services.busy()),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
 		Moves: MoveStats{
 			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),

@@ -20,6 +20,7 @@ type turnContext struct {
 	joins    *joinScope  // made on demand
 	deadline clock.Mono
 	yielded  bool            // the turn has had a Yield
+	accepted bool            // it is of a message that a node which stops still works off
 	inner    context.Context // made on demand
 	cancel   context.CancelFunc
 }

@@ -71,6 +71,10 @@ func Decode(record []byte) (Record, error) {
 		return boxed(DecodeSessionClose(body))
 	case CmdSessionReconnecting:
 		return boxed(DecodeSessionReconnecting(body))
+	case CmdNodeMessage:
+		return boxed(DecodeNodeMessage(flags, body))
+	case CmdOffer:
+		return boxed(DecodeOffer(body))
 	case CmdPush:
 		return boxed(DecodePush(flags, body))
 	case CmdPressure:

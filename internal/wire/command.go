@@ -6,7 +6,7 @@ import "strconv"
 type Command uint8
 
 // The commands. 45 is reserved for session control; a peer that sends it today is refused.
-// 16–23, 25–29, 32, 33 and 35 are of this project: the contract has no number for them.
+// 16–23, 25–33 and 35 are of this project: the contract has no number for them.
 const (
 	CmdHello                  Command = 1
 	CmdAdmit                  Command = 2
@@ -35,6 +35,8 @@ const (
 	CmdBindingEnded           Command = 27
 	CmdSessionClose           Command = 28
 	CmdSessionReconnecting    Command = 29
+	CmdNodeMessage            Command = 30
+	CmdOffer                  Command = 31
 	CmdInterest               Command = 32
 	CmdPublish                Command = 33
 	CmdPressure               Command = 35
@@ -85,7 +87,8 @@ type Info struct {
 // FlagSpot marks a CmdActorSend or CmdActorRequest that is meant for a Spot.
 const FlagSpot = 0x01
 
-// FlagRequest marks a CmdSessionPacket, CmdInstance or CmdUnbind that carries a correlation.
+// FlagRequest marks a CmdSessionPacket, CmdInstance, CmdUnbind or CmdNodeMessage that carries
+// a correlation.
 const FlagRequest = 0x01
 
 // FlagAgain marks a CmdBind of a binding that its sender believes to stand.
@@ -150,6 +153,8 @@ var table = [256]Info{
 	CmdSessionReconnecting:    {Name: "sessionReconnecting", Form: OneWay, After: true},
 	CmdInterest:               {Name: "interest", Form: OneWay, After: true, Flags: FlagWithdraw},
 	CmdPublish:                {Name: "publish", Form: OneWay, After: true, Credited: true},
+	CmdNodeMessage:            {Name: "nodeMessage", Form: Either, After: true, Credited: true, Flags: FlagRequest},
+	CmdOffer:                  {Name: "offer", Form: OneWay, After: true},
 	CmdPressure:               {Name: "pressure", Form: OneWay, After: true},
 	CmdPush:                   {Name: "push", Form: OneWay, After: true, Credited: true, Flags: FlagClass},
 	CmdUnbind:                 {Name: "unbind", Form: Either, After: true, Flags: FlagRequest},

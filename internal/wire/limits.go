@@ -47,6 +47,9 @@ const (
 	PushNewestPerKey = 1
 	// MaxPushKey bounds that key.
 	MaxPushKey = 64
+	// MaxOffered bounds the channels that a node serves, MaxWeight the weight of each.
+	MaxOffered = 1024
+	MaxWeight  = 10_000
 	// MaxCompression is the largest number of a way to compress (zstd).
 	MaxCompression = 2
 	// MinChunk is the smallest chunk size of a move: below it the records' heads cost more

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -50,6 +51,12 @@ func samples() map[Command][]Record {
 			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 1, Key: []byte("pos"), Name: []byte("tick"), Codec: 3, Payload: []byte{1, 2}},
 			&Push{Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, Class: 2, Name: []byte("tick")},
 		},
+		CmdNodeMessage: {
+			&NodeMessage{Op: 1, Name: []byte("reload")},
+			&NodeMessage{Channel: []byte("match"), Op: 2, DeadlineMS: 5, Name: []byte("enter"), Codec: 1, Metadata: []byte{0}, Payload: []byte("{}")},
+			&NodeMessage{Channel: []byte("match"), Op: 3, Correlation: 4, DeadlineMS: 5000, Name: []byte("find")},
+		},
+		CmdOffer: {&Offer{}, &Offer{Channels: AppendOffered(AppendOffered(nil, []byte("chat"), 100), []byte("match"), 0)}},
 		CmdInterest: {
 			&Interest{Topics: AppendTopic(AppendTopic(nil, "world"), "chat/eu")},
 			&Interest{Withdraw: true, Topics: AppendTopic(nil, "world")},
@@ -115,7 +122,7 @@ var (
 
 // genRecord draws a valid record of any command.
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
-	switch rapid.IntRange(0, 43).Draw(t, "command") {
+	switch rapid.IntRange(0, 45).Draw(t, "command") {
 	case 0:
 		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
@@ -200,6 +207,23 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 		return i
 	case 27:
 		return &Publish{Topic: genID.Draw(t, "topic"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
+	case 28:
+		m := &NodeMessage{Op: genNum.Draw(t, "op"), DeadlineMS: genMS.Draw(t, "ms"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
+		if rapid.Bool().Draw(t, "to channel") {
+			m.Channel = genID.Draw(t, "channel")
+		}
+		if rapid.Bool().Draw(t, "request") {
+			m.Correlation = genNum.Draw(t, "correlation")
+		}
+		return m
+	case 29:
+		o := &Offer{Channels: []byte{}}
+		names := rapid.SliceOfNDistinct(rapid.StringOfN(rapid.Rune(), 1, 20, 60), 0, 20, rapid.ID[string]).Draw(t, "names")
+		slices.Sort(names)
+		for _, name := range names {
+			o.Channels = AppendOffered(o.Channels, []byte(name), rapid.Uint16Range(0, MaxWeight).Draw(t, "weight"))
+		}
+		return o
 	default:
 		return genMove.Draw(t, "move")
 	}

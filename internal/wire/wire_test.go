@@ -63,7 +63,7 @@ func TestCommandTable(t *testing.T) {
 			t.Errorf("%s: %v, want %s", what, got, want)
 		}
 	}
-	f("credited", credited, "actorSend actorRequest instanceMessage joinAdmit relay sessionPacket publish push")
+	f("credited", credited, "actorSend actorRequest instanceMessage joinAdmit relay sessionPacket nodeMessage publish push")
 	f("before admit", before, "hello admit reject")
 	f("requests", requests, "actorRequest actorDestroy joinAdmit bind restore sessionSeal userSpotCreate userSpotClose actorCreate")
 	f("answers", answers, "reply error sessionSealed")
@@ -169,7 +169,7 @@ func TestEveryCutOfARecordIsRefused(t *testing.T) {
 }
 
 func TestTrailingBytesAreRefusedWithoutAPayload(t *testing.T) {
-	withPayload := map[Command]bool{CmdActorSend: true, CmdActorRequest: true, CmdReply: true, CmdSessionPacket: true, CmdPush: true, CmdPublish: true, CmdInstance: true, CmdJoinAdmit: true, CmdRelayedReply: true, CmdStateChunk: true}
+	withPayload := map[Command]bool{CmdActorSend: true, CmdActorRequest: true, CmdReply: true, CmdSessionPacket: true, CmdPush: true, CmdPublish: true, CmdInstance: true, CmdJoinAdmit: true, CmdRelayedReply: true, CmdStateChunk: true, CmdNodeMessage: true}
 	for cmd, recs := range samples() {
 		b := append(recs[0].AppendTo(nil), 0)
 		binary.BigEndian.PutUint32(b, uint32(len(b)-4))
@@ -184,8 +184,32 @@ func TestTrailingBytesAreRefusedWithoutAPayload(t *testing.T) {
 			}
 			continue
 		}
+		if cmd == CmdOffer { // a list up to the end: the byte begins one more channel
+			wantErr(t, err, ErrEmpty)
+			continue
+		}
 		wantErr(t, err, ErrTrailing)
 	}
+}
+
+func TestAnOfferIsBounded(t *testing.T) {
+	var o Offer
+	for i := range MaxOffered {
+		o.Channels = AppendOffered(o.Channels, []byte{'c', 'a' + byte(i/256), 'a' + byte(i/16%16), 'a' + byte(i%16)}, uint16(i))
+	}
+	if _, err := Decode(o.AppendTo(nil)); err != nil {
+		t.Errorf("%d channels: %v", MaxOffered, err)
+	}
+	n := 0
+	o.Each(func(_ []byte, weight uint16) {
+		if int(weight) != n {
+			t.Errorf("channel %d has weight %d", n, weight)
+		}
+		n++
+	})
+	o.Channels = AppendOffered(o.Channels, []byte("d"), 1)
+	_, err := DecodeOffer(o.Channels)
+	wantErr(t, err, ErrTooLarge)
 }
 
 func TestRecordSizeIsDecidedByThePrefix(t *testing.T) {
