@@ -24,9 +24,7 @@ func TestTheLastWordOfABindingComesBehindItsPushes(t *testing.T) {
 		if kind, _, err := session.ParseErrorBody(m.client.answer(3).Payload); err != nil || kind != zlnode.NotFound {
 			t.Errorf("%v %v", kind, err)
 		}
-		if got := m.journal.of("notice"); !slices.Contains(got, "ended a avatar") {
-			t.Errorf("the session heard %v", got)
-		}
+		m.eventually("the session hears of it", func() bool { return slices.Contains(m.journal.of("notice"), "ended a avatar") })
 	})
 }
 
