@@ -138,7 +138,8 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	if isRemoval[what] && err == nil && c.Reason == store.Applied {
 		for _, f := range b.all {
 			row, found, _ := b.w.store.Read(background, f.id)
-			f.gone = f.gone || (!f.doubt || what == "delete" && f.owner == h.self()) && (!found || row.ObjectGen != f.gen)
+			known := !f.doubt || what == "delete" && f.owner == h.self() && !h.runs(f) // else the Store has lost it, and its owner is to write it again
+			f.gone = f.gone || known && (!found || row.ObjectGen != f.gen)
 		}
 	}
 	row := &c.Record
@@ -171,6 +172,12 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 		}
 	}
 	b.acts(h)
+}
+
+// runs reports whether the process has that incarnation and is not ending it.
+func (h *host) runs(f *life) bool {
+	a := h.actors[f.id]
+	return a != nil && a.ref.gen == f.gen && a.cur == (open{})
 }
 
 var isRemoval = map[string]bool{"delete": true, "delete orphan": true, "free": true}

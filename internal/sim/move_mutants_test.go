@@ -92,7 +92,7 @@ var moveMutants = []mutant{
 	}, []string{"I16", "I9"}},
 	{"a Session is resumed twice", "internal/sim/move_resume.go", []string{
 		"if k.holding || k.taken || k.finished || k.why != \"\" ||", "if k.holding ||",
-	}, []string{"I16", "I9"}},
+	}, []string{"I16", "I9", "MB-04"}},
 	{"the grace has no end", "internal/sim/move_keep.go", []string{
 		"	if !k.reserved || !now.Reached(k.until) {\n", "	if !k.reserved || k.why == \"\" {\n",
 	}, []string{"I11"}},
