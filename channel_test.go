@@ -588,7 +588,7 @@ func TestMistakesOfChannelsAreFoundAtStart(t *testing.T) {
 		zlnode.DefineChannel(app, "x", zlnode.HandlerOptions{})
 		c.Channels = []zlnode.Channel{{Name: "x", Weight: 10_001}}
 	})
-	f("set MeshKey", zlnode.NotConfigured, func(app *zlnode.App, c *zlnode.Config) {
+	f("needs links", zlnode.NotConfigured, func(app *zlnode.App, c *zlnode.Config) {
 		zlnode.DefineChannel(app, "x", zlnode.HandlerOptions{})
 		c.Channels, c.MeshKey = []zlnode.Channel{{Name: "x"}}, nil
 	})
