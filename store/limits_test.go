@@ -252,8 +252,10 @@ func TestWhatIsFreedAndAssertedIsNamedInFull(t *testing.T) {
 }
 
 func TestDescriptorsOfferWhatCanBe(t *testing.T) {
-	good := Descriptor{RID: "node-a", Lifecycle: 1, MaxSpots: 1, SpotTypes: []SpotType{{Type: "room", Kind: UserSpot, Max: 1}},
-		Mesh: "main", Role: RoleServer, Meshes: []MeshEntry{{Name: "other", Endpoint: "h:1", Role: RoleClient}, {Name: "none"}}}
+	good := Descriptor{
+		RID: "node-a", Lifecycle: 1, MaxSpots: 1, SpotTypes: []SpotType{{Type: "room", Kind: UserSpot, Max: 1}},
+		Mesh: "main", Role: RoleServer, Meshes: []MeshEntry{{Name: "other", Endpoint: "h:1", Role: RoleClient}, {Name: "none"}},
+	}
 	if err := good.Check(goodLease()); err != nil {
 		t.Error(err)
 	}
