@@ -25,9 +25,11 @@ func TestMain(m *testing.M) {
 var meshKey = []byte("a mesh key for tests")
 
 // onEachStore runs f as a subtest on the embedded store, and on the Redis that
-// ZLNODE_TEST_REDIS names.
+// ZLNODE_TEST_REDIS names: beside each other, as both mostly wait. They begin when
+// the test's function has returned, so it must do nothing behind this.
 func onEachStore(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
 		e, err := zlnode.StartEmbeddedStore("")
 		if err != nil {
 			t.Fatal(err)
@@ -36,6 +38,7 @@ func onEachStore(t *testing.T, f func(t *testing.T, w *world)) {
 		f(t, newWorld(t, e.URL()))
 	})
 	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
 		addr := os.Getenv("ZLNODE_TEST_REDIS")
 		if addr == "" {
 			t.Skip("ZLNODE_TEST_REDIS names no redis-server")
