@@ -19,7 +19,6 @@ import (
 // S01 of Spots: callers of three nodes race for one missing id.
 // req: CR-01 CR-12
 func TestOneFactoryOfASpotRunsHoweverManyRace(t *testing.T) {
-	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a, b := w.server("a", rooms.app()), w.server("b", rooms.app())
