@@ -99,6 +99,14 @@ sim-faults: ## simulate a move with each fault before each step, and PAIRS=1 of 
 proctest: ## hurt processes, the Store and links at every step of a move; ARGS='-run …'
 	ZLNODE_PROCTEST=all $(TEST) -v -timeout=90m $(ARGS) -- ./internal/proctest
 
+# As root: it makes network namespaces, with a bridge between them.
+.PHONY: test-net
+test-net: ## hurt the network between hosts of a cluster; needs root, and installs nftables and iproute2 if need be
+	@command -v nft tc ip >/dev/null || ( set -x; $(AS_ROOT) apt-get update && \
+		$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends nftables iproute2 )
+	go test -c $(RACING) -tags=$(TAGS) -o bin/nettest ./internal/proctest
+	cd internal/proctest && $(AS_ROOT) env ZLNODE_NETTEST=1 ../../bin/nettest -test.v -test.timeout=30m -test.run='$(or $(NET),^TestOnHosts)'
+
 .PHONY: sim-mutants
 sim-mutants: ## show that the simulator finds defects; SEEDS= for each
 	go test -count=1 -v -timeout=60m -run='^TestMutants$$' ./internal/sim -args -mutants=$(SEEDS)

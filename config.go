@@ -35,11 +35,17 @@ type Config struct {
 	// RIDPrefix begins generated names. Default "node".
 	RIDPrefix string
 	// Mesh is the mesh that the node is part of; nodes of different meshes do not
-	// link. Default "main".
+	// link. Default "main". Meshes are further ones.
 	Mesh string
 	// MeshKey is the secret that all nodes of the mesh share, 16 bytes or more of
 	// random data. Needed for the roles Client and Server.
 	MeshKey []byte
+	// MeshKeys, in place of MeshKey, are up to four keys, so that a mesh gets another key
+	// while it runs: the first proves this node to others, and whoever holds any of them is
+	// let in. Restart the nodes one by one in three rounds, each behind the end of the one
+	// before: with {old, new}, with {new, old}, with {new}. Nodes of neighbouring rounds
+	// link; of others they do not.
+	MeshKeys [][]byte
 	// Role says what the node does with Actors. Default RoleNone.
 	Role Role
 
@@ -50,6 +56,11 @@ type Config struct {
 	// Default: the address that Listen was bound to. It must be set if that is a
 	// wildcard, and should be if other machines cannot reach it.
 	Advertise string
+	// Meshes are the meshes that the node is part of besides the main one, of which the
+	// fields above speak; up to 15. Role may be RoleServer in one mesh at most, in which the
+	// node's Actors live: they never leave it. A node that is no server, such as a gateway,
+	// may be RoleClient in several, whose Actors it reaches and binds alike.
+	Meshes []Mesh
 	// Sessions are the ports for clients. They are opened last.
 	Sessions []SessionListener
 
@@ -176,6 +187,20 @@ type Config struct {
 	// under StoreURL writes failed dials to standard error beside it: it has one logger for
 	// the process, which SetLogger of github.com/redis/go-redis/v9 replaces.
 	Logger zerolog.Logger
+}
+
+// Mesh is one of the meshes that a node is part of besides its main one. Its nodes share
+// keys, and have links of their own: who holds the key of one mesh reaches the Actors of no
+// other.
+type Mesh struct {
+	// Name names the mesh, as Config.Mesh does; no two of a node's meshes have one name.
+	Name string
+	// Keys are the mesh's, as Config.MeshKeys. Needed.
+	Keys [][]byte
+	// Role says what the node does with Actors of the mesh. RoleNone, the default: nothing.
+	Role Role
+	// Listen and Advertise are as those of Config. A mesh has a port of its own.
+	Listen, Advertise string
 }
 
 // SessionListener is a port for clients.
@@ -317,7 +342,7 @@ func (c Config) internal() node.Config {
 		weight = 0
 	}
 	n := node.Config{
-		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, Role: store.Role(c.Role),
+		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, MeshKeys: c.MeshKeys, Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
 		Weight: weight, MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
@@ -328,6 +353,9 @@ func (c Config) internal() node.Config {
 		MessageFollowDuration: c.MessageFollowDuration, RelocationCutoverWaitTimeout: c.RelocationCutoverWaitTimeout,
 		MoveChunkBytes: c.RelocationChunkBytes, MoveLinkBytes: c.RelocationLinkBytes, MoveNodeBytes: c.RelocationNodeBytes,
 		MoveCompression: node.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,
+	}
+	for _, m := range c.Meshes {
+		n.Meshes = append(n.Meshes, node.Mesh{Name: m.Name, Keys: m.Keys, Role: store.Role(m.Role), Listen: m.Listen, Advertise: m.Advertise})
 	}
 	for _, l := range c.Sessions {
 		n.Sessions = append(n.Sessions, node.SessionListener(l))

@@ -20,7 +20,7 @@ type CreateSpot struct {
 	Type string
 	// Request goes to OnCreate: []byte as it is, anything else as JSON; at most 1 MiB.
 	Request any
-	// Mesh is where it is placed. Default: the node's own.
+	// Mesh is where it is placed, as that of CreateActor.
 	Mesh string
 }
 

@@ -18,3 +18,12 @@ package zlnode
 func (n *Node) Instance(id, stableType string) Addr {
 	return Addr{node: n.inner, to: n.inner.InstanceTarget(id, stableType), as: JSON}
 }
+
+// InMesh returns the same address, with which an Instance Spot that is not there yet is created
+// in that mesh. A node that uses Actors of several meshes needs it for that: without it the
+// message is refused with InvalidOperation, and with NotFound if the node uses none of that
+// mesh. What is there already is found in any mesh, so other addresses need no InMesh.
+func (a Addr) InMesh(mesh string) Addr {
+	a.to = a.to.InMesh(mesh)
+	return a
+}

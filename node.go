@@ -59,7 +59,7 @@ func (n *Node) RID() string { return n.inner.Identity().RID }
 // earlier process with the same Store.
 func (n *Node) Lifecycle() uint64 { return n.inner.Identity().Lifecycle }
 
-// Endpoint returns the address that other nodes dial, or "".
+// Endpoint returns the address that other nodes of the main mesh dial, or "".
 func (n *Node) Endpoint() string { return n.inner.Endpoint() }
 
 // SessionAddrs returns the addresses of the session ports, in the order of the
@@ -114,7 +114,9 @@ type CreateActor struct {
 	// Request goes to OnCreateActor: []byte as it is, anything else as JSON; at
 	// most 1 MiB.
 	Request any
-	// Mesh is where it is placed. Default: the node's own.
+	// Mesh is where it is placed; it stays there. Default: the mesh in which the node is
+	// RoleClient or RoleServer. If it is so in several, one of them must be named: see
+	// CreateActor of Node.
 	Mesh string
 }
 
@@ -155,6 +157,10 @@ func (c *Creation) DecodeReply(v any) error { return decode(JSON, c.Reply, v) }
 // CreateActor creates an Actor somewhere in the mesh. If the id exists, or is
 // being created, it fails with AlreadyExists, or with TypeMismatch if the type
 // is another. A rejection by OnCreateActor is an outcome, not an error.
+//
+// A node that uses Actors of several meshes names the one in which the Actor is to be:
+// InvalidOperation if it does not, NotFound if the node uses no Actors of that mesh,
+// NotConfigured if it uses none at all.
 //
 // DeadlineExceeded does not mean that the creation failed: ask again.
 func (n *Node) CreateActor(ctx context.Context, req CreateActor) (Creation, error) {

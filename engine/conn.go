@@ -77,17 +77,19 @@ func (c *Conn) Dialled() bool { return c.from == nil }
 // named. Safe for concurrent use.
 func (c *Conn) RemoteAddr() string { return c.remote.String() }
 
-// Transport returns that of its listener, or TCP. Safe for concurrent use.
+// Transport returns that of its listener, or how it was dialled. Safe for concurrent use.
 func (c *Conn) Transport() Transport {
-	if c.from == nil {
-		return TCP
+	switch {
+	case c.from != nil:
+		return c.from.cfg.Transport
+	case c.tls != nil:
+		return TLS
 	}
-	return c.from.cfg.Transport
+	return TCP
 }
 
-// TLS returns what is known of the connection's encryption, such as the client's
-// certificates, which were verified as the listener's configuration demands; nil without
-// TLS. It is the caller's, what it points to must not be changed. Safe for concurrent use.
+// TLS returns what is known of the connection's encryption, such as the peer's
+// certificates, which were verified as the configuration demands; nil without TLS. It is the caller's, what it points to must not be changed. Safe for concurrent use.
 func (c *Conn) TLS() *tls.ConnectionState {
 	if c.tls == nil {
 		return nil

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -158,6 +159,17 @@ func (e *Engine) tick() {
 // the connection may also have ended by then, which OnClose tells. ErrEngineClosed
 // if the engine is closed.
 func (e *Engine) Dial(ctx context.Context, addr string, p *Protocol) (*Conn, error) {
+	return e.dial(ctx, addr, p, nil)
+}
+
+// DialTLS is Dial and a TLS handshake as client, within ctx and HelloTimeout. cfg is not
+// changed; it must say ServerName, or verify by itself. Placer's frames are never read
+// straight into their places.
+func (e *Engine) DialTLS(ctx context.Context, addr string, p *Protocol, cfg *tls.Config) (*Conn, error) {
+	return e.dial(ctx, addr, p, cfg)
+}
+
+func (e *Engine) dial(ctx context.Context, addr string, p *Protocol, cfg *tls.Config) (*Conn, error) {
 	p, err := p.resolve()
 	if err != nil {
 		return nil, err
@@ -176,7 +188,15 @@ func (e *Engine) Dial(ctx context.Context, addr string, p *Protocol) (*Conn, err
 		}
 		return nil, fmt.Errorf("engine: dial %q for protocol %q: %w", addr, p.Name, err)
 	}
-	return e.enter(s, p, nil, entry{began: clock.Now(), remote: addrPort(s.RemoteAddr())})
+	x := entry{began: clock.Now(), remote: addrPort(s.RemoteAddr())}
+	if cfg != nil {
+		ctx, cancel := context.WithTimeout(ctx, p.helloTimeout())
+		defer cancel()
+		if x.tls, err = handshake(ctx, s, cfg, tls.Client); err != nil {
+			return nil, joinClose(fmt.Errorf("engine: dial %q for protocol %q: %w", addr, p.Name, err), s)
+		}
+	}
+	return e.enter(s, p, nil, x)
 }
 
 // entry is what is known of a socket before its loop has it.

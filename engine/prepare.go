@@ -60,7 +60,7 @@ func (s *Listener) open(nc net.Conn, x *entry, proxied bool) (bool, error) {
 	}
 	if s.cfg.Transport.Encrypted() {
 		var err error
-		if x.tls, err = handshake(ctx, nc, s.cfg.TLS); err != nil {
+		if x.tls, err = handshake(ctx, nc, s.cfg.TLS, tls.Server); err != nil {
 			s.networks.leave(x.remote.Addr())
 			return false, joinClose(err, nc)
 		}
@@ -99,17 +99,16 @@ func proxyHeader(ctx context.Context, nc net.Conn) (netip.AddrPort, error) {
 	return from, err
 }
 
-// handshake makes the server's part of a TLS handshake over nc, while ctx lasts, and
-// returns what then goes to a loop, without nc. A callback of the configuration that panics
+// handshake makes one side's part of a TLS handshake over nc, while ctx lasts, and returns what then goes to a loop, without nc. A callback of the configuration that panics
 // fails this handshake, not the process.
-func handshake(ctx context.Context, nc net.Conn, cfg *tls.Config) (s *secure, err error) {
+func handshake(ctx context.Context, nc net.Conn, cfg *tls.Config, side func(net.Conn, *tls.Config) *tls.Conn) (s *secure, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s, err = nil, fmt.Errorf("engine: a callback of the TLS configuration panicked: %v", r)
 		}
 	}()
 	link := &tlsLink{Conn: nc}
-	s = &secure{conn: tls.Server(link, cfg), link: link}
+	s = &secure{conn: side(link, cfg), link: link}
 	if err := s.conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}

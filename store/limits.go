@@ -101,6 +101,14 @@ func (d Descriptor) Check(l Lease) error {
 			return err
 		}
 	}
+	for _, m := range d.Meshes {
+		if m.Role != RoleNone && m.Role != RoleClient {
+			return invalid("node %q has role %d in mesh %q besides mesh %q: objects live in one mesh only", d.RID, m.Role, m.Name, d.Mesh)
+		}
+		if err := cmp.Or(checkText("mesh name", m.Name), checkText("endpoint", m.Endpoint)); err != nil {
+			return err
+		}
+	}
 	if d.EntrySpotID != "" {
 		if err := CheckID("Entry Spot id", d.EntrySpotID); err != nil {
 			return err

@@ -51,9 +51,10 @@ const (
 type Descriptor struct {
 	RID         string        `json:"rid"`
 	Lifecycle   LeaseGen      `json:"lifecycle,string"`
-	Mesh        string        `json:"mesh"`
-	Endpoint    string        `json:"endpoint"` // host:port of the link listener; empty: dials only
-	Role        Role          `json:"role"`
+	Mesh        string        `json:"mesh"`             // that its objects live in, if it hosts any
+	Endpoint    string        `json:"endpoint"`         // host:port of the link listener; empty: dials only
+	Role        Role          `json:"role"`             // in that mesh; in the others it hosts nothing
+	Meshes      []MeshEntry   `json:"meshes,omitempty"` // it is in besides that one
 	State       HostState     `json:"state"`
 	Weight      int           `json:"weight"`                // 0–10,000; 0 takes no new objects
 	MaxActors   int           `json:"maxActors"`             // 0: no limit
@@ -67,6 +68,26 @@ type Descriptor struct {
 	Actors      int           `json:"-"`               // capacity in use, reserved and active, as the Store counts it
 	Spots       int           `json:"-"`               // the same of Spots
 	LeaseLeft   time.Duration `json:"-"`               // of its lease by the Store's clock; ≤ 0: expired
+}
+
+// MeshEntry is what a node is in one mesh.
+type MeshEntry struct {
+	Name     string `json:"name"`
+	Endpoint string `json:"endpoint,omitempty"` // as Descriptor's
+	Role     Role   `json:"role"`
+}
+
+// In returns what the node is in the mesh of that name; false: it is not in it.
+func (d *Descriptor) In(mesh string) (MeshEntry, bool) {
+	if d.Mesh == mesh {
+		return MeshEntry{Name: d.Mesh, Endpoint: d.Endpoint, Role: d.Role}, true
+	}
+	for _, m := range d.Meshes {
+		if m.Name == mesh {
+			return m, true
+		}
+	}
+	return MeshEntry{}, false
 }
 
 // SpotType is a type of Spots that a node hosts.

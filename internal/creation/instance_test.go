@@ -162,7 +162,7 @@ func (s *instanceScript) node(text string) IntentNode {
 	if err != nil {
 		s.t.Fatalf("%q is no node: %v", text, err)
 	}
-	return IntentNode{rid, store.LeaseGen(n)}
+	return IntentNode{RID: rid, Lifecycle: store.LeaseGen(n)}
 }
 
 // row is there if it has a state.

@@ -19,7 +19,7 @@ type IntentCall struct {
 
 // IntentNode is a process that a message may go to.
 type IntentNode struct {
-	RID       string
+	RID, Mesh string
 	Lifecycle store.LeaseGen
 }
 
@@ -243,7 +243,7 @@ func (i *Intent) seen(now clock.Mono, e *IntentEvent) {
 	case dead:
 		i.fail(errkind.Unavailable, "its node %s is dead; its row stays until it is freed by hand", row.RID)
 	default:
-		i.submit(IntentNode{row.RID, row.LeaseGen})
+		i.submit(IntentNode{row.RID, row.Mesh, row.LeaseGen})
 	}
 }
 

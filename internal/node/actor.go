@@ -80,7 +80,7 @@ const (
 // newCell makes a cell whose messages go to held until it is released. The version is that
 // of its row; 0: the Store knows nothing of it.
 func (n *Node) newCell(t *ObjectType, ref ActorRef, version store.Version, held *hold) *objectCell {
-	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
+	ref.Mesh, ref.RID = n.home.cfg.Name, n.cfg.RID // the same strings for all objects
 	c := &objectCell{node: n, typ: t, ref: ref, stored: version != 0}
 	c.version.Store(uint64(version))
 	c.context.cell, held.cell = c, c

@@ -19,12 +19,15 @@ import (
 func bareNode(t testing.TB) *Node {
 	t.Helper()
 	n := &Node{
-		log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*objectCell](), links: newLinks("a"), moves: newMoves(),
+		log: zerolog.Nop(), local: newPendingTable(), actors: cmap.New[*objectCell](), news: newNews(), moves: newMoves(),
 		creations: newLimiter(1, 8), running: runningOps{ops: map[store.OpID]*runningOp{}}, changes: make(chan struct{}, 1),
 		reasserted: make(chan uint64, 1), done: make(chan struct{}),
 	}
 	n.cfg.Weight = 100
-	n.routes, n.mesh = newRoutes(n), newMesh(n)
+	n.cfg.RID = "a"
+	n.home = newMesh(n, Mesh{Role: store.RoleServer})
+	n.meshes = []*mesh{n.home}
+	n.routes, n.discovery = newRoutes(n), newDiscovery(n)
 	n.life, n.kill = context.WithCancel(context.Background())
 	n.pool = mailbox.NewPool(mailbox.Config{})
 	t.Cleanup(func() {

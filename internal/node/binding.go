@@ -148,7 +148,7 @@ func (l *linkConn) bind(b *wire.Bind) {
 	ref, corr, again := refFromWire(&b.Ref), b.Correlation, b.Again
 	key := bindingKey{link: l, session: b.Session, gen: b.BindingGen}
 	cell, ok := l.node.actors.LoadBytes(b.Ref.ID)
-	if !ok {
+	if !ok || l.mesh != l.node.home {
 		l.sendError(corr, errNotHere)
 		return
 	}
@@ -301,10 +301,10 @@ func (s *sessionConn) bindHere(b *sessionBinding, done chan<- *Error) {
 // bindThere asks the Actor's owner. The Session's side is published by the loop
 // that reads the reply, before it can read a push behind it.
 func (s *sessionConn) bindThere(ctx context.Context, b *sessionBinding, done chan<- *Error) {
-	l := s.node.links.to(b.ref.RID, b.ref.Lifecycle)
-	if l == nil {
+	l, away := s.node.linkTo(b.ref.Mesh, b.ref.RID, b.ref.Lifecycle)
+	if away != nil {
 		s.leave()
-		done <- errNoLink(opBind, b.ref.ID, b.ref.RID)
+		done <- away.of(opBind, b.ref.ID)
 		return
 	}
 	b.link = l

@@ -14,6 +14,7 @@ import (
 // stands.
 func TestASessionThatIsFullAsksNoActor(t *testing.T) {
 	w := newJoins(t)
+	w.node.home.cfg.Name = "m"
 	a := w.actor("ada")
 	s := &sessionConn{node: w.node, id: 1}
 	s.routes.Store(noRoutes)

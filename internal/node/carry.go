@@ -23,7 +23,11 @@ func (n *Node) self() process { return process{n.cfg.RID, n.id.Lifecycle} }
 
 func (l *linkConn) process() process { return process{l.peer.RID, l.peer.Lifecycle} }
 
-func (n *Node) linkOf(p process) *linkConn { return n.links.to(p.rid, p.lifecycle) }
+// linkOf returns the link to a process by which objects of this node are reached and leave, or
+// nil. Objects do not leave their mesh, and what is theirs does not, either.
+func (n *Node) linkOf(p process) *linkConn { return n.home.linkOf(p) }
+
+func (m *mesh) linkOf(p process) *linkConn { return m.links.to(p.rid, p.lifecycle) }
 
 // wayBack leads to who waits for the answer to a request that was carried here. It never
 // changes.
@@ -34,17 +38,19 @@ type wayBack struct {
 	hop  process // which carried the request here and can pass the answer on
 }
 
-// completeAway ends a request of this node that was carried.
-func (n *Node) completeAway(via process, corr uint64, r result) {
-	table := n.local
-	if via != (process{}) {
-		l := n.linkOf(via)
-		if l == nil { // with whom its requests have ended
-			n.counters.lateReplies.Add(1)
-			r.owner.Free()
-			return
-		}
+// completeAway ends a request of this node that was carried, in the mesh of its object.
+func (n *Node) completeAway(m *mesh, via process, corr uint64, r result) {
+	var table *pendingTable
+	switch l := m.linkOf(via); {
+	case via == process{} && m == n.home:
+		table = n.local
+	case l != nil: // else its requests have ended with it
 		table = l.pending
+	}
+	if table == nil {
+		n.counters.lateReplies.Add(1)
+		r.owner.Free()
+		return
 	}
 	if !table.complete(corr, r) {
 		n.counters.lateReplies.Add(1)
@@ -73,7 +79,7 @@ func processOf(p *wire.Process) process { return process{string(p.RID), p.Lifecy
 func (w *wayBack) reply(n *Node, codec uint8, payload []byte) {
 	if w.to == n.self() {
 		b := buf.Copy(payload)
-		n.completeAway(w.via, w.corr, result{codec: codec, payload: b.Bytes(), owner: b})
+		n.completeAway(n.home, w.via, w.corr, result{codec: codec, payload: b.Bytes(), owner: b})
 		return
 	}
 	r := w.record()
@@ -87,7 +93,7 @@ func (w *wayBack) reply(n *Node, codec uint8, payload []byte) {
 
 func (w *wayBack) fail(n *Node, err *Error) {
 	if w.to == n.self() {
-		n.completeAway(w.via, w.corr, result{err: err})
+		n.completeAway(n.home, w.via, w.corr, result{err: err})
 		return
 	}
 	l := w.link(n)
@@ -111,10 +117,10 @@ func (l *linkConn) relayedReply(r *wire.RelayedReply, owner *buf.Buf) {
 			got = result{err: &Error{Kind: errkind.Kind(r.Kind), Text: string(r.Text), stale: r.Stale, application: r.Application}}
 		}
 		got.from = l
-		n.completeAway(processOf(&r.Via), r.Correlation, got)
+		n.completeAway(l.mesh, processOf(&r.Via), r.Correlation, got)
 		return
 	}
-	next := n.linkOf(to)
+	next := l.mesh.linkOf(to)
 	if next == nil || r.Hops >= wire.MaxHops {
 		n.counters.lateReplies.Add(1)
 		return

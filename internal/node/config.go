@@ -18,7 +18,6 @@ import (
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/lease"
-	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/session"
@@ -40,13 +39,17 @@ const (
 type Config struct {
 	RID       string
 	RIDPrefix string
+	// Of the main mesh.
 	Mesh      string
 	MeshKey   []byte
+	MeshKeys  [][]byte // in place of MeshKey
 	Role      store.Role
-
 	Listen    string
 	Advertise string
-	Sessions  []SessionListener
+	Peers     []Peer
+
+	Meshes   []Mesh // the others
+	Sessions []SessionListener
 
 	StoreURL     string
 	Namespace    string
@@ -328,18 +331,6 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "RID must be 1 to 64 of A-Z a-z 0-9 . _ -")
 	case len(c.RIDPrefix) > ridPrefixMax || !ridForm.MatchString(c.RIDPrefix):
 		return bad(invalid, "RID prefix %q must be 1 to %d of A-Z a-z 0-9 . _ -", c.RIDPrefix, ridPrefixMax)
-	case !meshForm.MatchString(c.Mesh):
-		return bad(invalid, "mesh name %q must be 1 to 64 of A-Z a-z 0-9 . _ -", c.Mesh)
-	case c.Role > store.RoleServer:
-		return bad(invalid, "unknown object role %d", c.Role)
-	case c.Role != store.RoleNone && c.StoreURL == "":
-		return bad(errkind.NotConfigured, "a node with an object role needs a Location Store; set StoreURL, or Role to RoleNone")
-	case (c.Role != store.RoleNone || c.Listen != "") && len(c.MeshKey) < link.KeyMin:
-		return bad(errkind.NotConfigured, "MeshKey of at least %d bytes is needed; it has %d", link.KeyMin, len(c.MeshKey))
-	case c.Role == store.RoleServer && len(app.Actors)+len(app.Spots) == 0:
-		return bad(errkind.NotConfigured, "an object server needs at least one type of actors or spots; define one")
-	case c.Role == store.RoleServer && c.Listen == "":
-		return bad(errkind.NotConfigured, "an object server needs a link address; set Listen")
 	case c.Weight < 0 || c.Weight > weightMax:
 		return bad(invalid, "weight %d is not in 0 to %d", c.Weight, weightMax)
 	case c.MaxActors < 0 || c.MaxActors > 1<<31-1:
@@ -372,21 +363,15 @@ func (c *Config) check(app *App) error {
 	if err := c.Lease.Validate(); err != nil {
 		return bad(invalid, "%v", err)
 	}
-	if c.Listen != "" {
-		host, _, err := net.SplitHostPort(c.Listen)
-		if err != nil {
-			return bad(invalid, "link address %q: %v", c.Listen, err)
-		}
-		if ip := net.ParseIP(host); (host == "" || ip != nil && ip.IsUnspecified()) && c.Advertise == "" {
-			return bad(errkind.NotConfigured, "link address %q is a wildcard; set Advertise to the address that other nodes dial", c.Listen)
-		}
+	if fault := c.checkMeshes(len(app.Actors) + len(app.Spots)); fault != nil {
+		return bad(fault.kind, "%v", fault.error)
 	}
 	for i, l := range c.Sessions {
 		typ, ok := app.Sessions[l.Type]
 		if !ok {
 			return bad(errkind.NotConfigured, "session listener %s wants session type %q, which is not defined", l.Addr, l.Type)
 		}
-		if len(typ.Relays) > 0 && c.Role == store.RoleNone {
+		if len(typ.Relays) > 0 && !c.objects() {
 			return bad(errkind.NotConfigured, "session type %q relays packets to actors, and a node of RoleNone knows none; set Role", l.Type)
 		}
 		if _, _, err := net.SplitHostPort(l.Addr); err != nil {

@@ -20,7 +20,7 @@ type CreateRequest struct {
 	Kind    store.Kind
 	ID      string // of a User Spot that is to be new it may be "": then one is issued
 	Type    string
-	Mesh    string // "" : the node's own
+	Mesh    string // "" : the only one whose objects the node uses
 	Request []byte // for OnCreateActor or OnCreate; copied before the call returns
 	// GetOrCreate accepts an object that is there already.
 	GetOrCreate bool
@@ -88,9 +88,13 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 		return fail(errkind.InvalidOperation, opCreate, req.ID, "%q is no stable type", req.Type)
 	case len(req.Request) > requestBytesMax:
 		return fail(errkind.InvalidOperation, opCreate, req.ID, "a creation request of %d bytes is over the limit of %d", len(req.Request), requestBytesMax)
-	case req.Mesh != "" && req.Mesh != n.cfg.Mesh:
-		return fail(errkind.NotFound, opCreate, req.ID, "this node is not in mesh %q", req.Mesh)
-	case !n.mayAct(clock.Now()):
+	}
+	m, err := n.chooseMesh(opCreate, req.ID, req.Mesh)
+	if err != nil {
+		return err
+	}
+	req.Mesh = m.cfg.Name
+	if !n.mayAct(clock.Now()) {
 		return errNotOwner.of(opCreate, req.ID)
 	}
 	return nil
@@ -168,7 +172,7 @@ func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEv
 	case creation.SourceChoose:
 		happened.Is = creation.SourceChosen
 		typ := typeKey{c.req.Kind, c.req.Type}
-		target, err := n.chooseTarget(typ, e.Excluded)
+		target, err := n.chooseTarget(c.req.Mesh, typ, e.Excluded)
 		if err != nil {
 			happened.Failure = failureOf(err)
 			return happened
@@ -285,7 +289,7 @@ func (c *creating) run(row *store.Authority) (creation.Result, *Error) {
 
 // ask asks a remote target.
 func (c *creating) ask(row *store.Authority, job *creation.Job) (creation.Result, *Error) {
-	r := c.node.askPeer(c.ctx, row.RID, uint64(row.LeaseGen), job.Deadline, func(corr uint64) wire.Record {
+	r := c.node.askPeer(c.ctx, row.Mesh, row.RID, uint64(row.LeaseGen), job.Deadline, func(corr uint64) wire.Record {
 		return createRecord(job, corr, uint64(row.LeaseGen))
 	})
 	if r.err != nil {
@@ -316,7 +320,7 @@ func (n *Node) nudge(ctx context.Context, row *store.Authority) {
 		n.tasks.Go(func() { _, _ = n.runCreation(job, false) }) // how it ends is read from the row
 		return
 	}
-	l := n.links.to(row.RID, uint64(row.LeaseGen))
+	l, _ := n.linkTo(row.Mesh, row.RID, uint64(row.LeaseGen))
 	if l == nil {
 		return
 	}

@@ -77,7 +77,7 @@ func (n *Node) runCreation(job creation.Job, waits bool) (creation.Result, *Erro
 // deadline. The operation is the caller's to run (runningOps.begin), and ends here.
 func (n *Node) runBegun(job creation.Job) (creation.Result, *Error) {
 	defer n.running.end(job.Op.Op)
-	self := creation.Self{RID: n.cfg.RID, Mesh: n.cfg.Mesh, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), EntryID: n.entryID}
+	self := creation.Self{RID: n.cfg.RID, Mesh: n.home.cfg.Name, OwnerID: n.lease.OwnerID, LeaseGen: n.lifecycle(), EntryID: n.entryID}
 	target := creation.NewTarget(job, self, createTiming)
 	c := creationRun{node: n, job: &job}
 	defer c.leave()
@@ -115,7 +115,7 @@ func (n *Node) followCreation(job *creation.Job, runs *runningOp, waits bool) (c
 	case !found:
 		return creation.Result{}, fail(errkind.Unavailable, opCreate, job.ID, "its reservation is gone")
 	}
-	owner := store.Authority{ID: job.ID, ObjectGen: kept.ObjectGen, Mesh: n.cfg.Mesh, RID: n.cfg.RID, LeaseGen: n.lifecycle(), OwnerGen: 1}
+	owner := store.Authority{ID: job.ID, ObjectGen: kept.ObjectGen, Mesh: n.home.cfg.Name, RID: n.cfg.RID, LeaseGen: n.lifecycle(), OwnerGen: 1}
 	return creation.Result{Terminal: kept, Owner: owner}, nil
 }
 

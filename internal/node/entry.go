@@ -18,10 +18,10 @@ const disconnectsMax = 65_536
 // returned nobody learns of the Spot (CR-16).
 func (n *Node) openEntry(ctx context.Context) error {
 	typ := n.app.Entry.Type
-	if typ == nil || n.cfg.Role != store.RoleServer {
+	if typ == nil || !n.hosts() {
 		return nil
 	}
-	ref := ActorRef{ID: n.entryID, ObjectGen: 1, Mesh: n.cfg.Mesh, RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, OwnerGen: 1}
+	ref := ActorRef{ID: n.entryID, ObjectGen: 1, Mesh: n.home.cfg.Name, RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, OwnerGen: 1}
 	c, err := n.openSpot(ctx, typ, ref)
 	if err != nil {
 		return err.of("start", "the entry spot")

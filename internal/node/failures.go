@@ -70,6 +70,11 @@ func errNoLink(op, id, rid string) *Error {
 	return fail(errkind.Unavailable, op, id, "node %s is not linked; if it is dead, its ids can be freed once its lease is over", rid)
 }
 
+// errNoMesh is NotConfigured, as nothing but another configuration makes the object reachable.
+func errNoMesh(op, id, mesh string) *Error {
+	return fail(errkind.NotConfigured, op, id, "it is in mesh %q, of which this node uses no objects; name the mesh in the node's configuration", mesh)
+}
+
 func errIncarnation(op, id string, asked, is uint64) *Error {
 	return fail(errkind.InvalidOperation, op, id, "the ref names incarnation %d, the object is %d", asked, is)
 }

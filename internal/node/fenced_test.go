@@ -70,7 +70,7 @@ func TestWhatWaitedWhileItsObjectEndedIsNotDone(t *testing.T) {
 		return store.Authority{ID: id, Kind: store.Actor, State: store.Ready, ObjectGen: 1, OwnerGen: 1, RID: "b", LeaseGen: 3, LeaseLeft: time.Hour}, true, nil
 	}
 	// Nothing but the way is there: what went on to it would panic.
-	w.node.links.set("b", &linkConn{node: w.node, peer: link.Peer{RID: "b", Lifecycle: 3}})
+	w.node.home.links.set("b", &linkConn{node: w.node, peer: link.Peer{RID: "b", Lifecycle: 3}})
 	far, farther := w.node.Target("far", false), w.node.Target("farther", false)
 	w.node.workers[CPU] = newLimiter(1, 10)
 	if err := w.node.workers[CPU].enter(t.Context(), clock.Never); err != nil { // the one place

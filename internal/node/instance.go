@@ -23,6 +23,12 @@ func (n *Node) InstanceTarget(id, typ string) Target {
 	return t
 }
 
+// InMesh returns the target for which a new Instance Spot is made in that mesh.
+func (t Target) InMesh(mesh string) Target {
+	t.mesh = mesh
+	return t
+}
+
 // instanceKind returns the kind of a message to an Instance Spot. typed says that it names
 // a type, asks that its sender wants a reply, waits that the sender of a one-way message
 // waits until a queue has taken it.
@@ -98,7 +104,7 @@ func (n *Node) instanceRoute(to *Target) (*route, *linkConn) {
 	if r == nil || r.kind != store.InstanceSpot || to.typ != "" && r.typ != to.typ {
 		return nil, nil
 	}
-	return r, n.linkFor(r)
+	return r, r.link()
 }
 
 // pushInstance admits a message for a Spot of this node from this node.
@@ -134,7 +140,7 @@ func (n *Node) intend(ctx context.Context, to *Target, o *Outgoing, deadline clo
 		case e.Do == creation.IntentRead:
 			ev = n.intentRow(ctx, to.ID)
 		case e.Do == creation.IntentChoose:
-			ev = n.intentNode(to.typ, e.Excluded)
+			ev = n.intentNode(to, e.Excluded)
 		case e.Do == creation.IntentSubmit:
 			if answer.err = fenced(ctx); answer.err != nil { // the Store was asked meanwhile
 				return answer
@@ -182,12 +188,16 @@ func (n *Node) intentRow(ctx context.Context, id string) (ev creation.IntentEven
 	return ev
 }
 
-func (n *Node) intentNode(typ string, excluded map[string]bool) creation.IntentEvent {
-	d, err := n.chooseTarget(typeKey{store.InstanceSpot, typ}, excluded)
+func (n *Node) intentNode(to *Target, excluded map[string]bool) creation.IntentEvent {
+	m, err := n.chooseMesh("", "", to.mesh)
 	if err != nil {
 		return creation.IntentEvent{Is: creation.IntentChosen, Failure: failureOf(err)}
 	}
-	return creation.IntentEvent{Is: creation.IntentChosen, To: creation.IntentNode{RID: d.RID, Lifecycle: d.Lifecycle}}
+	d, err := n.chooseTarget(m.cfg.Name, typeKey{store.InstanceSpot, to.typ}, excluded)
+	if err != nil {
+		return creation.IntentEvent{Is: creation.IntentChosen, Failure: failureOf(err)}
+	}
+	return creation.IntentEvent{Is: creation.IntentChosen, To: creation.IntentNode{RID: d.RID, Mesh: d.Mesh, Lifecycle: d.Lifecycle}}
 }
 
 // submit gives the message to a node, and waits for the end of it there, if it is not a
@@ -196,15 +206,15 @@ func (n *Node) submit(
 	ctx context.Context, e *creation.IntentEffect, to *Target, o *Outgoing, deadline clock.Mono, asks bool,
 ) (r result, ev creation.IntentEvent) {
 	sent := true
-	l := n.links.to(e.To.RID, uint64(e.To.Lifecycle))
+	l, away := n.linkTo(e.To.Mesh, e.To.RID, uint64(e.To.Lifecycle))
 	switch {
 	case e.To.RID == n.cfg.RID && e.To.Lifecycle == n.lifecycle():
 		r = n.askHere(ctx, instanceKind(to.typ != "", asks, true), deadline, func(s sender) *Error {
 			cell, _ := n.actors.Load(to.ID)
 			return n.offerHere(cell, to.ID, to.typ, s, o, deadline, nil)
 		})
-	case l == nil:
-		r.err, sent = errNoLink("", to.ID, e.To.RID), false
+	case away != nil:
+		r.err, sent = away, false
 	case e.Ready && !asks:
 		r.err = l.send(ctx, n.encodeInstance(to, nil, o, 0, false, 0))
 		sent = r.err == nil
@@ -280,8 +290,11 @@ func (l *linkConn) instanceMessage(m *wire.InstanceMessage, owner *buf.Buf, paid
 	n, waits := l.node, m.Correlation != 0
 	s := sender{kind: instanceKind(len(m.Type) > 0, m.Asks, waits), link: l, paid: paid, corr: m.Correlation}
 	o := Outgoing{Name: buf.View(m.Name), Codec: m.Codec, Metadata: m.Metadata, Payload: m.Payload}
-	cell, _ := n.actors.LoadBytes(m.ID)
-	err := n.offerHere(cell, buf.View(m.ID), buf.View(m.Type), s, &o, deadlineAfter(m.DeadlineMS), &arrival{owner: owner})
+	err := errNotHere
+	if l.mesh == n.home {
+		cell, _ := n.actors.LoadBytes(m.ID)
+		err = n.offerHere(cell, buf.View(m.ID), buf.View(m.Type), s, &o, deadlineAfter(m.DeadlineMS), &arrival{owner: owner})
+	}
 	if err == nil {
 		return
 	}

@@ -68,7 +68,7 @@ func (n *Node) offerHere(cell *objectCell, id, typ string, s sender, o *Outgoing
 	switch {
 	case typ == "":
 		return errNotHere
-	case t == nil || t.Kind != store.InstanceSpot || n.cfg.Role != store.RoleServer:
+	case t == nil || t.Kind != store.InstanceSpot || !n.hosts():
 		return errNoTypeHere
 	}
 	cell, held := n.dawn(strings.Clone(id), t)
@@ -147,7 +147,7 @@ func (n *Node) incarnation(dawn *objectCell, row *store.Authority, held *hold) *
 
 func (n *Node) withQueue(c *objectCell, box *mailbox.Mailbox[message], held *hold) *objectCell {
 	c.node, c.box, c.current = n, box, held
-	c.ref.Mesh, c.ref.RID = n.cfg.Mesh, n.cfg.RID
+	c.ref.Mesh, c.ref.RID = n.home.cfg.Name, n.cfg.RID
 	c.context.cell = c
 	return c
 }

@@ -30,6 +30,7 @@ type handshake interface {
 // pending, gate, returns and the methods that send are for all goroutines.
 type linkConn struct {
 	node *Node
+	mesh *mesh
 	conn *engine.Conn
 	dial *dialState // nil: accepted
 	gone atomic.Bool
@@ -56,20 +57,20 @@ type linkConn struct {
 // linkHandler makes connections to links. One value serves the listener; each
 // dial has its own, which knows whom it wants to reach.
 type linkHandler struct {
-	node   *Node
+	mesh   *mesh
 	expect string
 	dial   *dialState // nil: accepted
 }
 
 // OnOpen implements engine.Handler.
 func (h *linkHandler) OnOpen(c *engine.Conn) {
-	l := &linkConn{node: h.node, conn: c, dial: h.dial, bound: cmap.New[*objectCell]()}
+	l := &linkConn{node: h.mesh.node, mesh: h.mesh, conn: c, dial: h.dial, bound: cmap.New[*objectCell]()}
 	var nonce [32]byte
 	rand.Read(nonce[:])
 	if c.Dialled() {
-		l.shake = link.NewDialler(&h.node.linkConfig, h.expect, nonce)
+		l.shake = link.NewDialler(&h.mesh.link, h.expect, nonce)
 	} else {
-		l.shake = link.NewAcceptor(&h.node.linkConfig, nonce)
+		l.shake = link.NewAcceptor(&h.mesh.link, nonce)
 	}
 	c.SetData(l)
 	l.step(link.Event{Kind: link.EventOpened})
@@ -106,11 +107,11 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	if h.dial != nil {
 		h.dial.busy.Store(false)
 	}
-	h.node.mesh.poke()
+	l.node.discovery.poke()
 	if l.pending != nil {
-		h.node.links.remove(l)
+		l.mesh.links.remove(l)
 		l.gate.Close()
-		h.node.streams.lost(l)
+		l.node.streams.lost(l)
 		l.pending.fail(errLinkLost)
 		l.node.moving.lost(l)
 		if l.node.app.hearNotices() {
@@ -118,11 +119,11 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		}
 	}
 	if l.shake != nil {
-		h.node.counters.linksRefused.Add(1)
-		h.node.log.Debug().Str("address", c.RemoteAddr()).Stringer("reason", reason).Msg("a connection ended before it was a link")
+		l.node.counters.linksRefused.Add(1)
+		l.node.log.Debug().Str("mesh", l.mesh.cfg.Name).Str("address", c.RemoteAddr()).Stringer("reason", reason).Msg("a connection ended before it was a link")
 		return
 	}
-	h.node.log.Info().Str("peer", l.peer.RID).Stringer("reason", reason).Msg("link closed")
+	l.node.log.Info().Str("mesh", l.mesh.cfg.Name).Str("peer", l.peer.RID).Stringer("reason", reason).Msg("link closed")
 }
 
 // step gives an event to the handshake and does what it says.
@@ -147,7 +148,7 @@ func (l *linkConn) step(ev link.Event) {
 			return
 		case link.EffectClose:
 			if left, ok := l.node.said.linkRefused.Take(clock.Now()); ok {
-				l.node.log.Info().Str("address", l.conn.RemoteAddr()).Stringer("reason", e.Close.Reason).Str("detail", clip(e.Close.Detail)).
+				l.node.log.Info().Str("mesh", l.mesh.cfg.Name).Str("address", l.conn.RemoteAddr()).Stringer("reason", e.Close.Reason).Str("detail", clip(e.Close.Detail)).
 					Bool("by_peer", e.Close.Cause == link.RefusedByPeer).Int64("left_out", left).Msg("link refused")
 			}
 			l.conn.Close(engine.CloseReason{Code: engine.Rejected, Text: e.Close.Reason.String() + ": " + e.Close.Detail})
@@ -163,7 +164,7 @@ func (l *linkConn) judge(peer link.Peer) {
 	l.returns = link.NewCreditReturn(linkCreditBytes)
 	l.pending = newPendingTable()
 	l.node.streams.open(l)
-	verdict, replaced := l.node.links.judge(l, peer)
+	verdict, replaced := l.mesh.links.judge(l, peer)
 	if replaced != nil {
 		replaced.goodbye(wire.GoodbyeReplaced, engine.CloseReason{Code: engine.Replaced, Text: "a newer link to the same node"})
 	}
@@ -181,10 +182,10 @@ func (l *linkConn) admitted(peer link.Peer) {
 	if l.dial != nil {
 		l.dial.up.Store(true)
 	}
-	l.node.links.publish(l)
+	l.mesh.links.publish(l)
 	l.node.linked(l)
-	l.node.mesh.meet()
-	l.node.log.Info().Str("peer", peer.RID).Bool("dialled", l.conn.Dialled()).Msg("link ready")
+	l.node.discovery.meet()
+	l.node.log.Info().Str("mesh", l.mesh.cfg.Name).Str("peer", peer.RID).Bool("dialled", l.conn.Dialled()).Msg("link ready")
 }
 
 func (l *linkConn) liveStep(now clock.Mono, ev link.LiveEvent) {

@@ -10,7 +10,7 @@ import (
 	"github.com/zlnode/zlnode/internal/wire"
 )
 
-// links holds the link to each peer. A link takes its peer's slot when the peer
+// links holds the link to each peer of one mesh. A link takes its peer's slot when the peer
 // proved itself, and is published for use when both ends are open, so that
 // nothing is sent before the admit record. Look-ups read an immutable map;
 // changes replace it.
@@ -23,13 +23,13 @@ type links struct {
 	// newest is the newest lifecycle of each RID that was admitted, kept when its
 	// links are gone: an older process of that RID is refused. Past lifecyclesMax
 	// those without a link are forgotten; their leases ended long ago.
-	newest  map[string]uint64
-	closed  bool
-	changed chan struct{} // closed and replaced at each change of the set or the node list
+	newest map[string]uint64
+	closed bool
+	news   *news // of changes of the set
 }
 
-func newLinks(self string) *links {
-	l := &links{self: self, slots: map[string]*linkConn{}, newest: map[string]uint64{}, changed: make(chan struct{})}
+func newLinks(self string, news *news) *links {
+	l := &links{self: self, slots: map[string]*linkConn{}, newest: map[string]uint64{}, news: news}
 	l.current.Store(&map[string]*linkConn{})
 	return l
 }
@@ -45,14 +45,6 @@ func (l *links) to(rid string, lifecycle uint64) *linkConn {
 
 // all returns the present links. The map must not be changed.
 func (l *links) all() map[string]*linkConn { return *l.current.Load() }
-
-// watch returns a channel that is closed at the next change of the set, or of the
-// node list.
-func (l *links) watch() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changed
-}
 
 // judge decides about a peer that proved itself, and takes the slot for c if it
 // may stay. It returns what to tell the handshake; replaced is the link that has
@@ -128,20 +120,7 @@ func (l *links) set(rid string, c *linkConn) {
 		next[rid] = c
 	}
 	l.current.Store(&next)
-	l.tell()
-}
-
-// tell wakes who watches; the caller holds mu.
-func (l *links) tell() {
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-// listed wakes who watches, because the node list has changed.
-func (l *links) listed() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tell()
+	l.news.tell()
 }
 
 // close refuses every further link and says goodbye on those that are there.

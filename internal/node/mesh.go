@@ -3,31 +3,29 @@ package node
 import (
 	"context"
 	"errors"
+	"iter"
+	"net"
 	"sync/atomic"
 	"time"
 
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
 
-// fullListEvery is how many polls may find the list unchanged before it is read
-// again: leases and capacity in it age without a change number.
-const fullListEvery = 5
-
-// mesh knows the nodes of the namespace and keeps a link to each that this node
-// needs and has to dial. One goroutine, run, owns it.
+// mesh is one of the meshes that this node is part of. Its links, and what it dials, are its
+// own: two nodes that share two meshes have a link in each.
 type mesh struct {
-	node *Node
-	list atomic.Pointer[store.NodeList]
-	wake chan struct{} // capacity 1
-	met  atomic.Bool   // a link was opened: its peer may be news
-	dial map[string]*dialState
+	node     *Node
+	cfg      Mesh
+	link     link.Config // without Keys there are no links
+	endpoint string      // that peers dial; empty: none
+	links    *links
 
-	// Owned by the mesh's goroutine.
-	read      clock.Mono // when the list was last found complete
-	unchanged int        // polls that found nothing new since the whole list was read; fullListEvery: read it
+	dial map[string]*dialState // owned by discovery's goroutine
 }
 
 // dialState is what is known of dialling one peer. At most one connection to a
@@ -37,114 +35,147 @@ type dialState struct {
 	busy atomic.Bool
 	up   atomic.Bool // the connection became a link
 
-	// Owned by the mesh's goroutine.
+	// Owned by discovery's goroutine.
 	lifecycle store.LeaseGen
 	failures  int
 	next      clock.Mono
 }
 
-func newMesh(n *Node) *mesh {
-	m := &mesh{node: n, wake: make(chan struct{}, 1), dial: map[string]*dialState{}, unchanged: fullListEvery}
-	m.list.Store(&store.NodeList{})
-	return m
+func newMesh(n *Node, cfg Mesh) *mesh {
+	return &mesh{node: n, cfg: cfg, links: newLinks(n.cfg.RID, n.news), dial: map[string]*dialState{}}
 }
 
-// nodes returns the last complete list. It must not be changed.
-func (m *mesh) nodes() []store.Descriptor { return m.list.Load().Nodes }
-
-// poke makes the mesh look again soon.
-func (m *mesh) poke() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
+// newMeshes makes the meshes of the configuration; the main one is the first. Objects live in
+// the one in which this node hosts them: else nothing of theirs ever asks.
+func (n *Node) newMeshes() {
+	for _, cfg := range n.cfg.meshes() {
+		n.meshes = append(n.meshes, newMesh(n, cfg))
 	}
-}
-
-// meet makes the mesh read the list soon: it has changed, or a node has linked that
-// may not be in it yet.
-func (m *mesh) meet() {
-	m.met.Store(true)
-	m.poke()
-}
-
-// run polls the node list and dials until the node's life ends.
-func (m *mesh) run() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	poll := clock.Now()
-	for {
-		now := clock.Now()
-		if m.met.Swap(false) || now.Reached(poll) {
-			poll = now.Add(descriptorPoll)
-			m.refresh()
-		}
-		next := min(poll, m.connect(clock.Now()))
-		timer.Reset(max(next.Sub(clock.Now()), 0))
-		select {
-		case <-m.node.life.Done():
-			return
-		case <-m.wake:
-		case <-timer.C:
+	n.home = n.meshes[0]
+	for _, m := range n.meshes {
+		if m.cfg.Role == store.RoleServer {
+			n.home = m
 		}
 	}
 }
 
-// watch makes the mesh read the list when the Store says that it has changed. Polling
-// goes on: notices may be lost.
-func (m *mesh) watch() {
-	if err := m.node.store.WatchNodes(m.node.life, m.meet); err != nil && m.node.life.Err() == nil {
-		m.node.log.Warn().Err(err).Msg("changes of the node list are not heard of; it is polled")
+// hosts reports whether objects can live at this node.
+func (n *Node) hosts() bool { return n.home.cfg.Role == store.RoleServer }
+
+// objectMesh returns the mesh of that name, if this node uses or hosts objects in it; else nil.
+func (n *Node) objectMesh(name string) *mesh {
+	for _, m := range n.meshes {
+		if m.cfg.Name == name && m.cfg.Role != store.RoleNone {
+			return m
+		}
+	}
+	return nil
+}
+
+// chooseMesh returns the mesh for a new object: the one that is named, or the only one in
+// which this node uses objects.
+func (n *Node) chooseMesh(op, id, name string) (*mesh, *Error) {
+	if name != "" {
+		if m := n.objectMesh(name); m != nil {
+			return m, nil
+		}
+		return nil, fail(errkind.NotFound, op, id, "this node uses no objects of mesh %q", name)
+	}
+	var only *mesh
+	for _, m := range n.meshes {
+		switch {
+		case m.cfg.Role == store.RoleNone:
+		case only != nil:
+			return nil, fail(errkind.InvalidOperation, op, id, "this node uses objects of meshes %q and %q; name the one that is meant", only.cfg.Name, m.cfg.Name)
+		default:
+			only = m
+		}
+	}
+	if only == nil {
+		return nil, fail(errkind.NotConfigured, op, id, "this node uses no objects; it is of RoleNone")
+	}
+	return only, nil
+}
+
+// linkTo returns the link to a process by which objects of a mesh are reached, or says why
+// there is none.
+func (n *Node) linkTo(mesh, rid string, lifecycle uint64) (*linkConn, *Error) {
+	m := n.objectMesh(mesh)
+	if m == nil {
+		return nil, errNoMesh("", "", mesh)
+	}
+	if l := m.links.to(rid, lifecycle); l != nil {
+		return l, nil
+	}
+	return nil, errNoLink("", "", rid)
+}
+
+// eachLink are the present links of all meshes.
+func (n *Node) eachLink() iter.Seq[*linkConn] {
+	return func(yield func(*linkConn) bool) {
+		for _, m := range n.meshes {
+			for _, l := range m.links.all() {
+				if !yield(l) {
+					return
+				}
+			}
+		}
 	}
 }
 
-// outage goes on with the last complete list for a while (FO-18): its links and dials
-// stay. Then what it says is too old to dial or place by; links that are open stay,
-// as their liveness decides. The Store's next answer is the whole list.
-func (m *mesh) outage(err error, now clock.Mono) {
-	m.unchanged = fullListEvery
-	log := m.node.log.Warn().Err(err)
-	switch {
-	case errors.Is(err, context.Canceled):
-	case now.Sub(m.read) < m.node.cfg.StoreFailureGrace:
-		log.Msg("the node list was not read; the last one stays in use")
-	case len(m.nodes()) > 0:
-		log.Dur("grace", m.node.cfg.StoreFailureGrace).Msg("the node list was not read for too long; no node is dialled or chosen until it is")
-		m.list.Store(&store.NodeList{})
-		m.node.links.listed()
+// peers returns how many links there are.
+func (n *Node) peers() (count int) {
+	for _, m := range n.meshes {
+		count += len(m.links.all())
 	}
+	return count
 }
 
-// refresh reads the list, if it has changed or is due to be read as a whole.
-func (m *mesh) refresh() {
-	ctx, cancel := context.WithTimeout(m.node.life, storeCallMax)
-	defer cancel()
-	since := m.list.Load().Change
-	if m.unchanged >= fullListEvery {
-		since = 0
+// open prepares the link protocol and opens the mesh's port.
+func (m *mesh) open() error {
+	n := m.node
+	if len(m.cfg.Keys) == 0 {
+		return nil
 	}
-	list, err := m.node.store.ListNodes(ctx, since)
-	now := clock.Now()
+	m.link = link.Config{
+		Mesh: m.cfg.Name, RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, Role: wire.Role(m.cfg.Role),
+		Keys: m.cfg.Keys, Window: linkCreditBytes,
+	}
+	if err := errors.Join(m.link.Validate(), n.liveConfig.Validate()); err != nil {
+		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
+	}
+	if m.cfg.Listen == "" {
+		return nil
+	}
+	l, err := n.engine.Listen(engine.Listen{Addr: m.cfg.Listen, Protocol: m.protocol(&linkHandler{mesh: m})})
 	if err != nil {
-		m.outage(err, now)
-		return
+		return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "the link address " + m.cfg.Listen + " cannot be opened", Err: err}
 	}
-	m.read = now
-	if list.Nodes == nil {
-		m.unchanged++
-		return
+	m.endpoint = advertised(m.cfg.Advertise, l.Addr())
+	return nil
+}
+
+// advertised is the address that peers dial: what the configuration says, with
+// the listener's port where it names none.
+func advertised(configured string, bound net.Addr) string {
+	if configured == "" {
+		return bound.String()
 	}
-	m.unchanged = 0
-	m.list.Store(&list)
-	m.node.links.listed()
+	if _, _, err := net.SplitHostPort(configured); err == nil {
+		return configured
+	}
+	_, port, _ := net.SplitHostPort(bound.String())
+	return net.JoinHostPort(configured, port)
 }
 
 // connect starts the dials that are due and returns when the next one will be.
-func (m *mesh) connect(now clock.Mono) clock.Mono {
+func (m *mesh) connect(nodes []store.Descriptor, now clock.Mono) clock.Mono {
 	next := clock.Never
 	wanted := map[string]bool{}
-	for i := range m.nodes() {
-		d := &m.nodes()[i]
-		if !m.wants(d) {
+	for i := range nodes {
+		d := &nodes[i]
+		at, ok := d.In(m.cfg.Name)
+		if !ok || !m.wants(d, &at) {
 			continue
 		}
 		wanted[d.RID] = true
@@ -156,7 +187,7 @@ func (m *mesh) connect(now clock.Mono) clock.Mono {
 		if s.up.Swap(false) {
 			s.failures, s.next = 0, 0
 		}
-		if s.busy.Load() || m.node.links.to(d.RID, uint64(d.Lifecycle)) != nil {
+		if s.busy.Load() || m.links.to(d.RID, uint64(d.Lifecycle)) != nil {
 			continue
 		}
 		if !now.Reached(s.next) {
@@ -165,7 +196,7 @@ func (m *mesh) connect(now clock.Mono) clock.Mono {
 		}
 		s.next = now.Add(backoff(s.failures))
 		s.failures++
-		m.start(s, d.RID, d.Endpoint)
+		m.start(s, d.RID, at.Endpoint)
 	}
 	for rid, s := range m.dial {
 		if !wanted[rid] && !s.busy.Load() {
@@ -175,18 +206,17 @@ func (m *mesh) connect(now clock.Mono) clock.Mono {
 	return next
 }
 
-// wants reports whether this node has to dial d.
-func (m *mesh) wants(d *store.Descriptor) bool {
-	n := m.node
+// wants reports whether this node has to dial d, which is in the mesh as at says.
+func (m *mesh) wants(d *store.Descriptor, at *store.MeshEntry) bool {
 	switch {
-	case len(n.linkConfig.Keys) == 0, d.RID == n.cfg.RID, d.Mesh != n.cfg.Mesh, d.Endpoint == "", d.LeaseLeft <= 0:
+	case len(m.link.Keys) == 0, d.RID == m.node.cfg.RID, at.Endpoint == "", d.LeaseLeft <= 0:
 		return false
-	case n.cfg.Role != store.RoleServer && d.Role != store.RoleServer:
+	case m.cfg.Role != store.RoleServer && at.Role != store.RoleServer:
 		return false // two object clients have nothing to say to each other
-	case n.endpoint == "":
+	case m.endpoint == "":
 		return true // nobody can dial this node
 	}
-	return link.ShouldDial(n.cfg.RID, d.RID, false)
+	return link.ShouldDial(m.node.cfg.RID, d.RID, false)
 }
 
 // backoff is the pause after a number of failed dials.
@@ -200,20 +230,20 @@ func (m *mesh) start(s *dialState, rid, endpoint string) {
 	m.node.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(m.node.life, dialTimeout)
 		defer cancel()
-		_, err := m.node.engine.Dial(ctx, endpoint, m.node.linkProtocol(&linkHandler{node: m.node, expect: rid, dial: s}))
+		_, err := m.node.engine.Dial(ctx, endpoint, m.protocol(&linkHandler{mesh: m, expect: rid, dial: s}))
 		if err != nil {
-			m.node.log.Debug().Str("peer", rid).Str("address", endpoint).Err(err).Msg("dial failed")
+			m.node.log.Debug().Str("mesh", m.cfg.Name).Str("peer", rid).Str("address", endpoint).Err(err).Msg("dial failed")
 			s.busy.Store(false)
-			m.poke()
+			m.node.discovery.poke()
 		}
 	})
 }
 
-// linkProtocol describes a link's connection to the engine.
-func (n *Node) linkProtocol(h *linkHandler) *engine.Protocol {
+// protocol describes a link's connection to the engine.
+func (m *mesh) protocol(h *linkHandler) *engine.Protocol {
 	return &engine.Protocol{
 		Name: "link", FrameSize: linkFrameSize, Handler: h, Placer: h,
-		HelloTimeout: n.linkConfig.Timeout, OutMax: linkOutBytesMax, TrustLength: true,
+		HelloTimeout: m.link.Timeout, OutMax: linkOutBytesMax, TrustLength: true,
 		UnsentMax: linkUnsentMax,
 	}
 }

@@ -25,14 +25,14 @@ func TestAfterAFailureTheWholeListIsRead(t *testing.T) {
 	list, err := store.NodeList{Change: 7, Nodes: []store.Descriptor{{RID: "b"}}}, error(nil)
 	n, asked := meshNode(t, func() (store.NodeList, error) { return list, err })
 	n.cfg.StoreFailureGrace = 1 << 60
-	n.mesh.refresh()
+	n.discovery.refresh()
 	list.Nodes = nil
-	n.mesh.refresh() // unchanged
+	n.discovery.refresh() // unchanged
 	err = errors.New("away")
-	n.mesh.refresh()
+	n.discovery.refresh()
 	err, list.Nodes = nil, []store.Descriptor{{RID: "c"}}
-	n.mesh.refresh()
-	n.mesh.refresh()
+	n.discovery.refresh()
+	n.discovery.refresh()
 	if want := []uint64{0, 7, 7, 0, 7}; !slices.Equal(*asked, want) {
 		t.Errorf("asked from %v, want %v", *asked, want)
 	}
@@ -41,10 +41,10 @@ func TestAfterAFailureTheWholeListIsRead(t *testing.T) {
 func TestTheWholeListIsReadNowAndThen(t *testing.T) {
 	list := store.NodeList{Change: 7, Nodes: []store.Descriptor{{RID: "b"}}}
 	n, asked := meshNode(t, func() (store.NodeList, error) { return list, nil })
-	n.mesh.refresh()
+	n.discovery.refresh()
 	list.Nodes = nil
 	for range fullListEvery + 1 {
-		n.mesh.refresh()
+		n.discovery.refresh()
 	}
 	if last := len(*asked) - 1; (*asked)[last] != 0 || slices.Contains((*asked)[1:last], 0) {
 		t.Errorf("asked from %v", *asked)
@@ -58,26 +58,26 @@ func TestADialIsKnownUntilItsConnectionHasEnded(t *testing.T) {
 	peer := store.Descriptor{RID: "b", Lifecycle: 3, Mesh: "main", Role: store.RoleServer, Endpoint: "127.0.0.1:1", LeaseLeft: 1}
 	list := store.NodeList{Change: 7, Nodes: []store.Descriptor{peer}}
 	n, _ := meshNode(t, func() (store.NodeList, error) { return list, errors.New("away") })
-	n.linkConfig.Keys, n.cfg.Mesh, n.cfg.Role = [][]byte{{1}}, "main", store.RoleServer
-	n.mesh.list.Store(&list)
+	n.home.link.Keys, n.home.cfg.Name = [][]byte{{1}}, "main"
+	n.discovery.list.Store(&list)
 	dialling := &dialState{lifecycle: 3}
 	dialling.busy.Store(true)
-	n.mesh.dial["b"] = dialling
+	n.home.dial["b"] = dialling
 
-	n.mesh.refresh() // there is no grace
-	n.mesh.connect(0)
-	if len(n.mesh.nodes()) != 0 || n.mesh.dial["b"] != dialling {
-		t.Fatalf("past the grace: nodes %v, dials %v", n.mesh.nodes(), n.mesh.dial)
+	n.discovery.refresh() // there is no grace
+	n.discovery.connect(0)
+	if len(n.discovery.nodes()) != 0 || n.home.dial["b"] != dialling {
+		t.Fatalf("past the grace: nodes %v, dials %v", n.discovery.nodes(), n.home.dial)
 	}
-	n.mesh.list.Store(&list)
-	n.mesh.connect(0)
-	if n.mesh.dial["b"] != dialling {
+	n.discovery.list.Store(&list)
+	n.discovery.connect(0)
+	if n.home.dial["b"] != dialling {
 		t.Error("the peer is dialled a second time")
 	}
-	n.mesh.list.Store(&store.NodeList{})
+	n.discovery.list.Store(&store.NodeList{})
 	dialling.busy.Store(false)
-	n.mesh.connect(0)
-	if len(n.mesh.dial) != 0 {
-		t.Errorf("a peer that is gone is remembered: %v", n.mesh.dial)
+	n.discovery.connect(0)
+	if len(n.home.dial) != 0 {
+		t.Errorf("a peer that is gone is remembered: %v", n.home.dial)
 	}
 }

@@ -33,6 +33,9 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 	if n.stopping.Load() {
 		return nil, nil, errStopping
 	}
+	if l.mesh != n.home {
+		return nil, nil, fail(errkind.InvalidOperation, opMove, ref.ID, "objects of mesh %q do not live here", l.mesh.cfg.Name)
+	}
 	if !n.mayAct(n.lately()) {
 		return nil, nil, errNotOwner
 	}
@@ -380,7 +383,7 @@ func (i *moveIn) ends() []relay.TargetEvent {
 // cellWith makes a cell with a consumer of its own, and with a mailbox that there is or a
 // new one.
 func (n *Node) cellWith(t *ObjectType, ref ActorRef, consumer mailbox.Consumer[message], box *mailbox.Mailbox[message]) *objectCell {
-	ref.Mesh, ref.RID = n.cfg.Mesh, n.cfg.RID // the same strings for all objects
+	ref.Mesh, ref.RID = n.home.cfg.Name, n.cfg.RID // the same strings for all objects
 	c := &objectCell{node: n, typ: t, ref: ref, stored: true, box: box}
 	c.context.cell, c.current = c, consumer
 	if box == nil {

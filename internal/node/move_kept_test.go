@@ -121,7 +121,7 @@ func (w *followed) takesNoMore() {
 		w.Fatal(err)
 	}
 	until(w.T, "it knows", func() bool {
-		return slices.ContainsFunc(w.a.mesh.nodes(), func(d store.Descriptor) bool { return d.RID == "a" && d.Weight == 0 })
+		return slices.ContainsFunc(w.a.discovery.nodes(), func(d store.Descriptor) bool { return d.RID == "a" && d.Weight == 0 })
 	})
 }
 

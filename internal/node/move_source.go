@@ -158,7 +158,7 @@ func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
 	ctx, cancel := untilTime(o.node.life, until)
 	defer cancel()
 	for {
-		changed := o.node.links.watch()
+		changed := o.node.news.watch()
 		if e, ok := o.events.next(); ok {
 			return e
 		}
@@ -166,7 +166,7 @@ func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
 			o.linkLost = false
 			return relay.SourceEvent{Is: relay.SourceLinkUp}
 		}
-		if !o.targetGone && o.node.links.superseded(o.to) {
+		if !o.targetGone && o.node.home.links.superseded(o.to) {
 			o.targetGone = true
 			return relay.SourceEvent{Is: relay.SourceTargetGone}
 		}

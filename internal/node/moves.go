@@ -74,7 +74,7 @@ func (id *moveID) key() string { return string(id.relocation[:]) }
 // movingOut returns the move from here that a peer speaks of, or nil.
 func (l *linkConn) movingOut(relocation *[16]byte, attempt uint32) *moveOut {
 	o, ok := l.node.moves.out.LoadBytes(relocation[:])
-	if !ok || o.id.attempt != attempt || o.to != l.process() {
+	if !ok || o.id.attempt != attempt || o.to != l.process() || l.mesh != l.node.home {
 		return nil
 	}
 	return o
@@ -83,7 +83,7 @@ func (l *linkConn) movingOut(relocation *[16]byte, attempt uint32) *moveOut {
 // movingIn returns the move to here that a peer speaks of, or nil.
 func (l *linkConn) movingIn(relocation *[16]byte, attempt uint32) *moveIn {
 	i, ok := l.node.moves.in.LoadBytes(relocation[:])
-	if !ok || i.id.attempt != attempt || i.from != l.process() {
+	if !ok || i.id.attempt != attempt || i.from != l.process() || l.mesh != l.node.home {
 		return nil
 	}
 	return i
@@ -200,6 +200,9 @@ func (l *linkConn) relayed(r *wire.Relay, body []byte, owner *buf.Buf, paid uint
 
 // linked is told of a new link: moves that wait for one to their peer go on.
 func (n *Node) linked(l *linkConn) {
+	if l.mesh != n.home {
+		return
+	}
 	n.moves.out.Range(func(_ string, o *moveOut) bool {
 		if o.to == l.process() {
 			o.linked(l)

@@ -5,7 +5,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -21,7 +20,6 @@ import (
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/timer"
-	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
@@ -30,14 +28,13 @@ import (
 
 // Node is one process lifecycle of one RID.
 type Node struct {
-	cfg      Config
-	app      *App
-	log      zerolog.Logger
-	outer    any // the public package's view of this value
-	id       Identity
-	endpoint string      // that peers dial; empty: none
-	entryID  string      // of the Entry Spot, of an object server
-	entry    *objectCell // it; nil if the application has no type for it
+	cfg     Config
+	app     *App
+	log     zerolog.Logger
+	outer   any // the public package's view of this value
+	id      Identity
+	entryID string      // of the Entry Spot, of an object server
+	entry   *objectCell // it; nil if the application has no type for it
 
 	life context.Context // ends when the node has stopped
 	kill context.CancelFunc
@@ -60,17 +57,18 @@ type Node struct {
 	engine     *engine.Engine
 	pool       *mailbox.Pool
 	timers     *timer.Scheduler[*objectCell]
-	workers    [2]*limiter // by Work
-	ports      []*engine.Listener
-	linkConfig link.Config
+	workers    [2]*limiter        // by Work
+	ports      []*engine.Listener // for clients
 	liveConfig link.LivenessConfig
 
 	actors     *cmap.Map[*objectCell]  // and Spots, but for the Entry Spot
 	spots      atomic.Int64            // of those
 	sessions   *cmap.Map[*sessionConn] // by sessionKey
 	routes     *routes
-	links      *links
-	mesh       *mesh
+	meshes     []*mesh // the main one is the first; never changes
+	home       *mesh   // of the objects that live here
+	discovery  *discovery
+	news       *news
 	local      *pendingTable
 	creations  *limiter
 	movesOut   *limiter
@@ -121,15 +119,16 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
-		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), links: newLinks(cfg.RID),
+		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), news: newNews(),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
 		movesOut: newLimiter(cfg.MovesMax, movesWaitingMax), movesIn: newLimiter(restoresMax, movesWaitingMax), moves: newMoves(),
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
-		choosers: choosers{byType: map[typeKey]*chooser{}}, done: make(chan struct{}),
+		choosers: choosers{by: map[chooserKey]*chooser{}}, done: make(chan struct{}),
 	}
-	n.routes, n.mesh = newRoutes(n), newMesh(n)
+	n.newMeshes()
+	n.routes, n.discovery = newRoutes(n), newDiscovery(n)
 	n.streams.link = cfg.MoveLinkBytes
 	n.streams.budget.SetLimit(cfg.MoveNodeBytes)
 	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
@@ -143,7 +142,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		}
 		return nil, err
 	}
-	event := n.log.Info().Uint64("lifecycle", n.id.Lifecycle).Str("mesh", cfg.Mesh).Str("endpoint", n.endpoint)
+	event := n.log.Info().Uint64("lifecycle", n.id.Lifecycle).Str("mesh", cfg.Mesh).Str("endpoint", n.Endpoint())
 	for _, addr := range n.SessionAddrs() {
 		event = event.Stringer("sessions", addr)
 	}
@@ -175,8 +174,10 @@ func (n *Node) start(ctx context.Context) error {
 		return &Error{Kind: errkind.InternalFailure, Op: "start", Object: n.cfg.RID, Err: err}
 	}
 	n.engine = eng
-	if err := n.openLinks(); err != nil {
-		return err
+	for _, m := range n.meshes {
+		if err := m.open(); err != nil {
+			return err
+		}
 	}
 	n.tasks.Go(n.sweep)
 	if err := n.openEntry(ctx); err != nil {
@@ -186,58 +187,21 @@ func (n *Node) start(ctx context.Context) error {
 		if err := n.publish(ctx, opServe, store.Serving); err != nil {
 			return err
 		}
-		n.mesh.refresh() // so that the node knows itself at least
-		n.tasks.Go(n.mesh.run)
-		n.tasks.Go(n.mesh.watch)
-		if n.cfg.Role == store.RoleServer {
+		n.discovery.refresh() // so that the node knows itself at least
+		n.tasks.Go(n.discovery.watch)
+		if n.hosts() {
 			n.tasks.Go(n.mindReservations)
 			if idle := n.cfg.InstanceIdle; idle > 0 {
 				n.tasks.Go(func() { n.evictIdle(idle) })
 			}
 		}
 	}
+	n.tasks.Go(n.discovery.run)
 	if err := n.openSessions(); err != nil {
 		return err
 	}
 	n.serves.Store(true)
 	return nil
-}
-
-// openLinks prepares the link protocol and opens the link port.
-func (n *Node) openLinks() error {
-	if len(n.cfg.MeshKey) == 0 {
-		return nil
-	}
-	n.linkConfig = link.Config{
-		Mesh: n.cfg.Mesh, RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, Role: wire.Role(n.cfg.Role),
-		Keys: [][]byte{n.cfg.MeshKey}, Window: linkCreditBytes,
-	}
-	if err := errors.Join(n.linkConfig.Validate(), n.liveConfig.Validate()); err != nil {
-		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
-	}
-	if n.cfg.Listen == "" {
-		return nil
-	}
-	l, err := n.engine.Listen(engine.Listen{Addr: n.cfg.Listen, Protocol: n.linkProtocol(&linkHandler{node: n})})
-	if err != nil {
-		return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "the link address cannot be opened", Err: err}
-	}
-	n.ports = append(n.ports, l)
-	n.endpoint = advertised(n.cfg.Advertise, l.Addr())
-	return nil
-}
-
-// advertised is the address that peers dial: what the configuration says, with
-// the listener's port where it names none.
-func advertised(configured string, bound net.Addr) string {
-	if configured == "" {
-		return bound.String()
-	}
-	if _, _, err := net.SplitHostPort(configured); err == nil {
-		return configured
-	}
-	_, port, _ := net.SplitHostPort(bound.String())
-	return net.JoinHostPort(configured, port)
 }
 
 // openSessions opens the ports for clients, last of all: whoever can connect is
@@ -276,10 +240,15 @@ func (n *Node) openSessions() error {
 // publish writes the node's descriptor.
 func (n *Node) publish(ctx context.Context, op string, state store.HostState) error {
 	d := store.Descriptor{
-		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.cfg.Mesh, Endpoint: n.endpoint, Role: n.cfg.Role, State: state,
+		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.home.cfg.Name, Endpoint: n.home.endpoint, Role: n.home.cfg.Role, State: state,
 		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Revision: uint64(state),
 	}
-	if n.cfg.Role == store.RoleServer {
+	for _, m := range n.meshes {
+		if m != n.home {
+			d.Meshes = append(d.Meshes, store.MeshEntry{Name: m.cfg.Name, Endpoint: m.endpoint, Role: m.cfg.Role})
+		}
+	}
+	if n.hosts() {
 		d.ActorTypes, d.SpotTypes, d.EntrySpotID = n.app.actorTypes(), n.app.spotTypes(), n.entryID
 	}
 	reason, err := n.store.PublishNode(ctx, n.lease, d)
@@ -310,7 +279,7 @@ func (n *Node) sweep() {
 			if n.mayAct(now) {
 				n.late.run()
 			}
-			for _, l := range n.links.all() {
+			for l := range n.eachLink() {
 				l.pending.sweep(now)
 			}
 			n.sweepMoves(now)
@@ -349,18 +318,14 @@ func (n *Node) Outer() any { return n.outer }
 // Identity returns who the node is.
 func (n *Node) Identity() Identity { return n.id }
 
-// Endpoint returns the address that peers dial, or "".
-func (n *Node) Endpoint() string { return n.endpoint }
+// Endpoint returns the address that peers of the main mesh dial, or "".
+func (n *Node) Endpoint() string { return n.meshes[0].endpoint }
 
 // SessionAddrs returns the bound addresses of the session ports, in the order of
 // the configuration.
 func (n *Node) SessionAddrs() []net.Addr {
-	ports := n.ports
-	if n.endpoint != "" {
-		ports = ports[1:]
-	}
-	addrs := make([]net.Addr, len(ports))
-	for i, p := range ports {
+	addrs := make([]net.Addr, len(n.ports))
+	for i, p := range n.ports {
 		addrs[i] = p.Addr()
 	}
 	return addrs
@@ -385,10 +350,13 @@ func (n *Node) Err() error {
 // WaitPeers waits until links to that many serving object servers are open.
 func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 	for {
-		changed := n.links.watch()
+		changed := n.news.watch()
 		ready := 0
-		for _, d := range n.mesh.nodes() {
-			if d.Role == store.RoleServer && d.State == store.Serving && n.links.to(d.RID, uint64(d.Lifecycle)) != nil {
+		for _, d := range n.discovery.nodes() {
+			if d.Role != store.RoleServer || d.State != store.Serving {
+				continue
+			}
+			if l, _ := n.linkTo(d.Mesh, d.RID, uint64(d.Lifecycle)); l != nil {
 				ready++
 			}
 		}

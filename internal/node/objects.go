@@ -130,7 +130,7 @@ func (n *Node) endIncarnation(ctx context.Context, what string, to Target, ref A
 
 // endThere has another node end the object that ref names.
 func (n *Node) endThere(ctx context.Context, what string, ref *ActorRef, record func(corr uint64) wire.Record) (bool, *Error) {
-	r := n.askPeer(ctx, ref.RID, ref.Lifecycle, deadlineOf(ctx), record)
+	r := n.askPeer(ctx, ref.Mesh, ref.RID, ref.Lifecycle, deadlineOf(ctx), record)
 	if r.err != nil {
 		return false, r.err.of(what, ref.ID)
 	}

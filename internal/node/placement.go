@@ -72,38 +72,45 @@ func hasRoom(d *store.Descriptor, kind store.Kind) bool {
 }
 
 type choosers struct {
-	mu     sync.Mutex
-	byType map[typeKey]*chooser
+	mu sync.Mutex
+	by map[chooserKey]*chooser
 }
 
-// chooseTarget picks a node for a stable type: of those that may host it, have
+type chooserKey struct {
+	mesh string
+	typeKey
+}
+
+// chooseTarget picks a node of the mesh for a stable type: of those that may host it, have
 // room, and are this node or linked to it, by smooth weighted round robin.
-func (n *Node) chooseTarget(typ typeKey, refused map[string]bool) (store.Descriptor, *Error) {
+func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool) (store.Descriptor, *Error) {
 	var candidates []store.Descriptor
 	hosts, full := 0, 0
-	for _, d := range n.mesh.nodes() {
-		if !mayHost(&d, n.cfg.Mesh, typ) || refused[d.RID] {
+	for _, d := range n.discovery.nodes() {
+		if !mayHost(&d, mesh, typ) || refused[d.RID] {
 			continue
 		}
 		hosts++
-		switch {
-		case !hasRoom(&d, typ.kind):
+		if !hasRoom(&d, typ.kind) {
 			full++
-		case d.RID == n.cfg.RID || n.links.to(d.RID, uint64(d.Lifecycle)) != nil:
+			continue
+		}
+		if l, _ := n.linkTo(mesh, d.RID, uint64(d.Lifecycle)); l != nil || d.RID == n.cfg.RID {
 			candidates = append(candidates, d)
 		}
 	}
 	n.choosers.mu.Lock()
 	defer n.choosers.mu.Unlock()
-	c := n.choosers.byType[typ]
+	key := chooserKey{mesh, typ}
+	c := n.choosers.by[key]
 	if c == nil {
 		c = &chooser{}
-		n.choosers.byType[typ] = c
+		n.choosers.by[key] = c
 	}
 	if i := c.choose(candidates); i >= 0 {
 		return candidates[i], nil
 	}
-	delete(n.choosers.byType, typ)
+	delete(n.choosers.by, key)
 	switch {
 	case hosts == 0:
 		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts a type %q of kind %v", typ.name, typ.kind)

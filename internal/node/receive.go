@@ -218,7 +218,7 @@ func (l *linkConn) admit(id []byte, ownerGen uint64, s sender, o *Outgoing, dead
 		err = errStopping
 	case !l.node.mayAct(l.node.lately()):
 		err = errNotOwner
-	case !ok:
+	case !ok || l.mesh != l.node.home: // the key of a mesh opens the way to its own objects
 		if err = errNotHere; s.kind == msgSend {
 			l.sendControl(&wire.RouteStale{ID: id, OwnerGen: ownerGen})
 		}
@@ -248,7 +248,7 @@ func (l *linkConn) create(kind store.Kind, c *wire.ActorCreate) {
 	}
 	waits := c.SourceLifecycle == l.peer.Lifecycle
 	corr := c.Correlation
-	if c.TargetLifecycle != uint64(l.node.lifecycle()) {
+	if c.TargetLifecycle != uint64(l.node.lifecycle()) || l.mesh != l.node.home {
 		l.sendError(corr, errNotHere)
 		return
 	}
@@ -284,6 +284,10 @@ func (l *linkConn) closeSpot(c *wire.UserSpotClose) {
 
 // endObject waits for an object's end until the deadline and tells the peer.
 func (l *linkConn) endObject(corr uint64, deadline clock.Mono, end func(context.Context) (bool, *Error)) {
+	if l.mesh != l.node.home {
+		l.sendError(corr, errNotHere)
+		return
+	}
 	started := l.node.background(func() {
 		ctx, cancel := context.WithDeadline(l.node.life, deadline.Time())
 		defer cancel()

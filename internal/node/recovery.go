@@ -315,8 +315,8 @@ func (n *Node) mindReservations() {
 // processes: the first of the object servers that it is linked to, so that most often it
 // is one of them.
 func (n *Node) sweepsDead() bool {
-	for _, d := range n.mesh.nodes() {
-		if d.Role == store.RoleServer && d.RID < n.cfg.RID && n.links.to(d.RID, uint64(d.Lifecycle)) != nil {
+	for _, d := range n.discovery.nodes() {
+		if d.Role == store.RoleServer && d.RID < n.cfg.RID && n.home.links.to(d.RID, uint64(d.Lifecycle)) != nil {
 			return false
 		}
 	}
@@ -335,7 +335,7 @@ func (n *Node) cancelOfDead(ctx context.Context) {
 			return // the next round reads them
 		}
 		for _, r := range reserved {
-			if r.Lifecycle == n.lifecycle() || n.links.to(r.RID, uint64(r.Lifecycle)) != nil {
+			if r.Lifecycle == n.lifecycle() || n.home.links.to(r.RID, uint64(r.Lifecycle)) != nil {
 				continue
 			}
 			row, found, err := n.readRow(ctx, r.ID)

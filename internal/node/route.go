@@ -22,8 +22,25 @@ type route struct {
 	typ     string
 	kind    store.Kind
 	version store.Version
+	mesh    *mesh      // of the object; nil: this node uses no objects of it
 	asked   clock.Mono // when the Store was asked
 	until   clock.Mono // the snapshot's age limit and the owner's lease, whichever ends first
+}
+
+// link returns the link that the route names, or nil.
+func (r *route) link() *linkConn {
+	if r.mesh == nil {
+		return nil
+	}
+	return r.mesh.links.to(r.ref.RID, r.ref.Lifecycle)
+}
+
+// noLink says why there is none.
+func (r *route) noLink(op string) *Error {
+	if r.mesh == nil {
+		return errNoMesh(op, r.ref.ID, r.ref.Mesh)
+	}
+	return errNoLink(op, r.ref.ID, r.ref.RID)
 }
 
 // routes caches snapshots of Ready rows. Missing, Creating and Store failures
@@ -104,7 +121,7 @@ type snapshot struct {
 // act, which ends a margin before its lease does.
 func (r *routes) newRoute(row *store.Authority, asked clock.Mono) *route {
 	return &route{
-		ref: refOf(row), typ: row.Type, kind: row.Kind, version: row.Version, asked: asked,
+		ref: refOf(row), typ: row.Type, kind: row.Kind, version: row.Version, mesh: r.node.objectMesh(row.Mesh), asked: asked,
 		until: asked.Add(min(r.node.cfg.RouteCacheMaxAge, row.LeaseLeft-r.node.cfg.Lease.Margin)),
 	}
 }
@@ -165,7 +182,7 @@ func (r *routes) moved(f *wire.FollowNotice) {
 
 // stale drops a route that the node at its end says is wrong.
 func (r *routes) stale(w *wire.RouteStale, from *linkConn) {
-	if known, ok := r.known.LoadBytes(w.ID); ok && known.ref.OwnerGen == w.OwnerGen && known.ref.RID == from.peer.RID {
+	if known, ok := r.known.LoadBytes(w.ID); ok && known.ref.OwnerGen == w.OwnerGen && known.ref.RID == from.peer.RID && known.mesh == from.mesh {
 		r.forget(known.ref.ID, known)
 	}
 }

@@ -20,8 +20,8 @@ func knownWays(tb testing.TB, each int) *ways {
 	tb.Helper()
 	w := &ways{node: bareNode(tb)}
 	n, peer := w.node, &linkConn{peer: link.Peer{RID: "b", Lifecycle: 7}}
-	n.links.slots["b"] = peer
-	n.links.publish(peer)
+	n.home.links.slots["b"] = peer
+	n.home.links.publish(peer)
 	typ := journalType(&journal{})
 	for i := range each {
 		id := "here-" + strconv.Itoa(i)
@@ -31,7 +31,7 @@ func knownWays(tb testing.TB, each int) *ways {
 		id = "there-" + strconv.Itoa(i)
 		n.routes.known.Store(id, &route{
 			ref:  ActorRef{ID: id, ObjectGen: 1, OwnerGen: 1, RID: "b", Lifecycle: 7},
-			kind: store.Actor, asked: clock.Now(), until: clock.Never,
+			kind: store.Actor, mesh: n.home, asked: clock.Now(), until: clock.Never,
 		})
 		w.there = append(w.there, n.Target(id, false))
 	}

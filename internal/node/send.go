@@ -22,6 +22,7 @@ type Target struct {
 	spot     bool // the id is meant as a User or Instance Spot's
 	instance bool // the message has Instance intent, for the type
 	typ      string
+	mesh     string      // of an Instance Spot that is to be new; "": the only one
 	near     *objectCell // the object, if it was here when the Target was made: it saves a look-up until its end
 }
 
@@ -265,11 +266,11 @@ func (n *Node) wayTo(ctx context.Context, op string, to *Target) (way, *Error) {
 	// To read the clock would cost as much as the rest: the sweeper's next look is late enough.
 	id := to.ID
 	if r := n.routes.cached(id, n.lately().Add(sweepEvery)); r != nil && to.fits(r.kind) {
-		if l := n.linkFor(r); l != nil {
+		if l := r.link(); l != nil {
 			return way{route: r, link: l}, nil
 		}
 		if clock.Now().Sub(r.asked) < routeRecheck && !n.isHere(&r.ref) {
-			return way{}, errNoLink(op, id, r.ref.RID)
+			return way{}, r.noLink(op)
 		}
 	}
 	if !wire.ValidID(id) { // it has no route either
@@ -299,15 +300,10 @@ func (n *Node) askWay(ctx context.Context, op string, to *Target) (way, *Error) 
 		}
 		return way{}, errNotFoundHere
 	}
-	if l := n.linkFor(r); l != nil {
+	if l := r.link(); l != nil {
 		return way{route: r, link: l}, nil
 	}
-	return way{}, errNoLink(op, id, r.ref.RID)
-}
-
-// linkFor returns the link that a route names, or nil.
-func (n *Node) linkFor(r *route) *linkConn {
-	return n.links.to(r.ref.RID, r.ref.Lifecycle)
+	return way{}, r.noLink(op)
 }
 
 // isHere reports whether ref is at this process.
@@ -330,11 +326,11 @@ func (n *Node) pushHere(ctx context.Context, cell *objectCell, toSpot bool, s se
 	return cell.push(s, o, deadline, nil)
 }
 
-// askPeer sends a control request to a peer and waits for its end.
-func (n *Node) askPeer(ctx context.Context, rid string, lifecycle uint64, deadline clock.Mono, record func(corr uint64) wire.Record) result {
-	l := n.links.to(rid, lifecycle)
-	if l == nil {
-		return result{err: errNoLink("", "", rid)}
+// askPeer sends a control request to a peer of the mesh and waits for its end.
+func (n *Node) askPeer(ctx context.Context, mesh, rid string, lifecycle uint64, deadline clock.Mono, record func(corr uint64) wire.Record) result {
+	l, away := n.linkTo(mesh, rid, lifecycle)
+	if away != nil {
+		return result{err: away}
 	}
 	w := waiters.Get().(*waiter)
 	corr, err := l.pending.add(w, 0)

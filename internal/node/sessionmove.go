@@ -79,7 +79,7 @@ func (n *Node) adopt(m *wire.MovedBinding) (binding, *Error) {
 		}
 		return b, nil
 	}
-	if b.key.link = n.links.to(string(m.Owner.RID), m.Owner.Lifecycle); b.key.link == nil {
+	if b.key.link = n.home.links.to(string(m.Owner.RID), m.Owner.Lifecycle); b.key.link == nil {
 		return binding{}, errNoLink(opMoveSession, "", string(m.Owner.RID))
 	}
 	return b, nil

@@ -214,7 +214,7 @@ func TestAPushThatIsKeptDuringAMoveKeepsItsClass(t *testing.T) {
 	}
 	first, ref := cell.node, cell.ref
 	arrived := c.arrive(cell, b, 2, [16]byte{1})
-	to := c.nodes[0].links.to(c.nodes[2].cfg.RID, 0)
+	to := c.nodes[0].home.links.to(c.nodes[2].cfg.RID, 0)
 	until(t, "the route leads to the new node", func() bool { return m.s.routes.Load().byActor["ada"].link == to })
 	m.fall(t)
 	key := bindingKey{link: to, session: m.s.id, gen: c.bindingOf(arrived).key.gen}
@@ -253,7 +253,7 @@ func TestAnActorKnowsWhatWaitsWhereverItMoves(t *testing.T) {
 	}{
 		{b.key.link, b.key.session, b.key.gen + 1, 1},
 		{b.key.link, b.key.session + 1, b.key.gen, 1},
-		{c.nodes[2].links.to(c.nodes[1].cfg.RID, 0), b.key.session, b.key.gen, 1},
+		{c.nodes[2].home.links.to(c.nodes[1].cfg.RID, 0), b.key.session, b.key.gen, 1},
 		{b.key.link, b.key.session, b.key.gen, 2},
 	} {
 		stale.link.pressure(&wire.Pressure{ID: []byte("ada"), ObjGen: stale.objGen, Session: stale.session, BindingGen: stale.gen, Pending: 1})

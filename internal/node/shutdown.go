@@ -97,7 +97,7 @@ func (n *Node) settle(ctx context.Context) {
 	defer cancel()
 	waitFor(ctx, func() bool {
 		under := n.creations.inside.Load() + n.local.count.Load()
-		for _, l := range n.links.all() {
+		for l := range n.eachLink() {
 			under += l.pending.count.Load()
 		}
 		return under == 0
@@ -241,10 +241,12 @@ func (n *Node) halt(ctx context.Context) error {
 			errs = append(errs, fromStore(err, "release lease", n.cfg.RID))
 		}
 	}
-	for _, l := range n.links.all() {
+	for l := range n.eachLink() {
 		l.pending.fail(errStopping) // else they would learn that their link is lost
 	}
-	n.links.close()
+	for _, m := range n.meshes {
+		m.links.close()
+	}
 	if n.engine != nil {
 		errs = append(errs, n.engine.Close(ctx))
 	}

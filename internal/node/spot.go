@@ -34,7 +34,7 @@ func (n *Node) PlaceSpot(id, typ string) error {
 	if t == nil {
 		return fail(errkind.NotConfigured, "place spot", id, "there is no spot type %q", typ)
 	}
-	ref := ActorRef{ID: id, ObjectGen: 1, Mesh: n.cfg.Mesh, RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, OwnerGen: 1}
+	ref := ActorRef{ID: id, ObjectGen: 1, Mesh: n.home.cfg.Name, RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, OwnerGen: 1}
 	c, err := n.openSpot(n.life, t, ref)
 	if err != nil {
 		return err.of("place spot", id)

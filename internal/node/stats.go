@@ -76,7 +76,7 @@ func (n *Node) Stats() Stats {
 	spots := int(n.spots.Load())
 	reserved, kept := n.keeps.look()
 	return Stats{
-		Actors: max(n.actors.Len()-spots-n.passing(), 0), Spots: spots, Sessions: n.sessions.Len(), Peers: len(n.links.all()), Routes: n.routes.known.Len(),
+		Actors: max(n.actors.Len()-spots-n.passing(), 0), Spots: spots, Sessions: n.sessions.Len(), Peers: n.peers(), Routes: n.routes.known.Len(),
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
 		FailedCallbacks: n.counters.failedCallbacks.Load(),
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,7 @@ type Options struct {
 	Redis   bool                 // the Store is a redis-server, which may be killed; else an embedded one
 	Lease   time.Duration        // of a process; 0: the node's default
 	Behind  func(*zlnode.Config) // has the node be dialled by a road
+	Hosts   *Hosts               // each process has its own; nil: all are on this one
 	Timeout time.Duration        // of Joins and requests
 }
 
@@ -69,7 +71,7 @@ func Start(ctx context.Context, opts Options) (c *Cluster, err error) {
 			c.killAll()
 		}
 	}()
-	if c.storeAddr, err = freePort(); err != nil {
+	if c.storeAddr, err = c.storePlace(); err != nil {
 		return nil, err
 	}
 	c.url = "redis://" + c.storeAddr
@@ -86,7 +88,10 @@ func Start(ctx context.Context, opts Options) (c *Cluster, err error) {
 		return nil, err
 	}
 	c.load = &load{c: c, w: w}
-	cfg := c.config(senderRID)
+	cfg, err := c.config(senderRID)
+	if err != nil {
+		return nil, err
+	}
 	cfg.Logger = zerolog.Nop()
 	if c.sender, err = zlnode.Start(ctx, cfg, newApp(w)); err != nil {
 		return nil, err
@@ -95,6 +100,45 @@ func Start(ctx context.Context, opts Options) (c *Cluster, err error) {
 		return nil, err
 	}
 	return c, c.sender.WaitPeers(ctx, len(opts.Servers))
+}
+
+// storeHost is the name of the Store's process, and of its host.
+const storeHost = "store"
+
+// storePlace is where the Store is, whenever it is.
+func (c *Cluster) storePlace() (string, error) {
+	if c.opts.Hosts == nil {
+		return freePort()
+	}
+	host, err := c.opts.Hosts.Addr(storeHost)
+	return net.JoinHostPort(host, "6379"), err
+}
+
+// address is where a process listens.
+func (c *Cluster) address(rid string) (string, error) {
+	host := "127.0.0.1"
+	if c.opts.Hosts != nil {
+		var err error
+		if host, err = c.opts.Hosts.Addr(rid); err != nil {
+			return "", err
+		}
+	}
+	return net.JoinHostPort(host, "0"), nil
+}
+
+// spawn runs this program as a process of the cluster, or another one, at its host.
+func (c *Cluster) spawn(host, name string, args ...string) (*process, error) {
+	if len(args) == 0 {
+		exe, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		args = []string{exe}
+	}
+	if c.opts.Hosts != nil {
+		args = c.opts.Hosts.command(host, args)
+	}
+	return spawn(name, args)
 }
 
 // freePort is one of which nobody made use since; the Store has to be found there again.
@@ -109,7 +153,7 @@ func freePort() (string, error) {
 // StartStore starts the Store, with what an earlier redis-server has left.
 func (c *Cluster) StartStore(ctx context.Context) (err error) {
 	if !c.opts.Redis {
-		if c.storage, err = spawn("store"); err != nil {
+		if c.storage, err = c.spawn(storeHost, storeHost); err != nil {
 			return err
 		}
 		return c.storage.begin(&order{Store: c.storeAddr})
@@ -118,11 +162,11 @@ func (c *Cluster) StartStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	_, port, err := net.SplitHostPort(c.storeAddr)
+	host, port, err := net.SplitHostPort(c.storeAddr)
 	if err != nil {
 		return err
 	}
-	c.storage, err = spawn("store", exe, "--port", port, "--bind", "127.0.0.1", "--dir", c.opts.Dir,
+	c.storage, err = c.spawn(storeHost, storeHost, exe, "--port", port, "--bind", host, "--protected-mode", "no", "--dir", c.opts.Dir,
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no")
 	if err != nil {
 		return err
@@ -145,9 +189,13 @@ func (c *Cluster) StartStore(ctx context.Context) (err error) {
 }
 
 // config is what all nodes share.
-func (c *Cluster) config(rid string) zlnode.Config {
+func (c *Cluster) config(rid string) (zlnode.Config, error) {
+	addr, err := c.address(rid)
+	if err != nil {
+		return zlnode.Config{}, err
+	}
 	cfg := zlnode.Config{
-		RID: rid, Role: zlnode.RoleClient, Listen: "127.0.0.1:0", MeshKey: meshKey, StoreURL: c.url, Namespace: c.namespace,
+		RID: rid, Role: zlnode.RoleClient, Listen: addr, MeshKey: meshKey, StoreURL: c.url, Namespace: c.namespace,
 		RequestTimeout: c.opts.Timeout, CreateTimeout: c.opts.Timeout, RelocationChunkBytes: 1 << 10, MessageFollowDuration: 20 * time.Second,
 		RouteCacheMaxAge: 2 * time.Second, SessionRelocationSealTimeout: c.opts.Timeout,
 	}
@@ -164,23 +212,27 @@ func (c *Cluster) config(rid string) zlnode.Config {
 		cfg.Role = zlnode.RoleServer
 	}
 	if rid == gatewayRID {
-		cfg.Sessions = []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: playerType}}
+		cfg.Sessions = []zlnode.SessionListener{{Addr: addr, Type: playerType}}
 	}
 	if c.opts.Behind != nil {
 		c.opts.Behind(&cfg)
 	}
-	return cfg
+	return cfg, nil
 }
 
 // StartNode starts a node, again if one of that RID has ended.
 func (c *Cluster) StartNode(rid string) error {
-	p, err := spawn(fmt.Sprintf("%s#%d", rid, len(c.all)))
+	cfg, err := c.config(rid)
+	if err != nil {
+		return err
+	}
+	p, err := c.spawn(rid, fmt.Sprintf("%s#%d", rid, len(c.all)))
 	if err != nil {
 		return err
 	}
 	c.nodes[rid] = p
 	c.all = append(c.all, p)
-	if err := p.begin(&order{Config: c.config(rid), Witness: filepath.Join(c.opts.Dir, p.name)}); err != nil {
+	if err := p.begin(&order{Config: cfg, Witness: filepath.Join(c.opts.Dir, p.name)}); err != nil {
 		return err
 	}
 	if rid == gatewayRID {

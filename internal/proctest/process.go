@@ -38,16 +38,9 @@ type process struct {
 	changed chan struct{} // closed and made anew with each line
 }
 
-// spawn runs this program again as a child, or another one if args names it.
-func spawn(name string, args ...string) (*process, error) {
+// spawn runs a program.
+func spawn(name string, args []string) (*process, error) {
 	p := &process{name: name, done: make(chan struct{}), changed: make(chan struct{})}
-	if len(args) == 0 {
-		exe, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		args = []string{exe}
-	}
 	p.cmd = exec.Command(args[0], args[1:]...)
 	p.cmd.Env = append(os.Environ(), childVariable+"=1")
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
