@@ -119,10 +119,17 @@ func embeddedRedis(t testing.TB) *Embedded {
 	return e
 }
 
-// onBoth runs the test on the embedded Redis and, if there is one, on a real one.
+// onBoth runs the test on the embedded Redis and, if there is one, on a real one, beside
+// each other. They begin when the test's function has returned.
 func onBoth(t *testing.T, test func(t *testing.T, url string)) {
-	t.Run("Embedded", func(t *testing.T) { test(t, embeddedRedis(t).URL()) })
-	t.Run("Real", func(t *testing.T) { test(t, realRedis(t)) })
+	t.Run("Embedded", func(t *testing.T) {
+		t.Parallel()
+		test(t, embeddedRedis(t).URL())
+	})
+	t.Run("Real", func(t *testing.T) {
+		t.Parallel()
+		test(t, realRedis(t))
+	})
 }
 
 // openStore opens a Store on a namespace of its own.
