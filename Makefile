@@ -36,9 +36,7 @@ RACING := -race -gcflags=github.com/yuin/gopher-lua/...=-race=false
 # One package after the other: several start servers of their own, and a share of a
 # machine that others fill makes Redis look dead.
 FLAGS := -tags=$(TAGS) $(if $(filter 1,$(RACE)),$(RACING))
-# Of a package, twice as many tests at a time as two processors: those that are said to be
-# parallel mostly wait, for leases and timeouts.
-TEST := go run ./internal/tools/testrun -shuffle=on -p=1 -parallel=4 $(FLAGS)
+TEST := go run ./internal/tools/testrun -shuffle=on -p=1 $(FLAGS)
 
 # Before what only root may do.
 AS_ROOT = $(if $(filter-out 0,$(shell id -u)),sudo --non-interactive)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +22,11 @@ import (
 func TestMain(m *testing.M) {
 	if runChild() {
 		return
+	}
+	// Tests that are parallel mostly wait, for leases and timeouts: three for each processor
+	// leave a third of it idle, if -parallel does not say another number.
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // a dependency starts goroutines when it is loaded
 }
