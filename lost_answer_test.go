@@ -96,7 +96,7 @@ func TestACreationWhoseAnswerIsLostIsFinished(t *testing.T) {
 // hangs, and their ids are free.
 // req: CR-08
 func TestCreationsThatNeverGotTheirTurnLeaveNothing(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEachStoreInTurn(t, func(t *testing.T, w *world) {
 		release := make(chan struct{})
 		things := thingWorld{admit: func(*zlnode.CreateActorCall) (zlnode.Admission, error) {
 			<-release

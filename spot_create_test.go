@@ -19,8 +19,7 @@ import (
 // S01 of Spots: callers of three nodes race for one missing id.
 // req: CR-01 CR-12
 func TestOneFactoryOfASpotRunsHoweverManyRace(t *testing.T) {
-	t.Parallel()
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEachStoreInTurn(t, func(t *testing.T, w *world) {
 		var rooms roomWorld
 		a, b := w.server("a", rooms.app()), w.server("b", rooms.app())
 		c := w.client("c", 2, rooms.app())
