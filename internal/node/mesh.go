@@ -22,6 +22,7 @@ type mesh struct {
 	node     *Node
 	cfg      Mesh
 	link     link.Config // without Keys there are no links
+	tls      *linkTLS    // nil: links are not encrypted
 	endpoint string      // that peers dial; empty: none
 	links    *links
 
@@ -144,10 +145,13 @@ func (m *mesh) open() error {
 	if err := errors.Join(m.link.Validate(), n.liveConfig.Validate()); err != nil {
 		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
 	}
+	if err := m.openTLS(); err != nil {
+		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
+	}
 	if m.cfg.Listen == "" {
 		return nil
 	}
-	l, err := n.engine.Listen(engine.Listen{Addr: m.cfg.Listen, Protocol: m.protocol(&linkHandler{mesh: m})})
+	l, err := n.engine.Listen(m.listen())
 	if err != nil {
 		return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "the link address " + m.cfg.Listen + " cannot be opened", Err: err}
 	}
@@ -230,9 +234,8 @@ func (m *mesh) start(s *dialState, rid, endpoint string) {
 	m.node.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(m.node.life, dialTimeout)
 		defer cancel()
-		_, err := m.node.engine.Dial(ctx, endpoint, m.protocol(&linkHandler{mesh: m, expect: rid, dial: s}))
-		if err != nil {
-			m.node.log.Debug().Str("mesh", m.cfg.Name).Str("peer", rid).Str("address", endpoint).Err(err).Msg("dial failed")
+		if err := m.dialLink(ctx, endpoint, &linkHandler{mesh: m, expect: rid, dial: s}); err != nil {
+			m.sayDialFailed(rid, endpoint, err)
 			s.busy.Store(false)
 			m.node.discovery.poke()
 		}
