@@ -108,7 +108,7 @@ func (h *linkHandler) OnTimer(c *engine.Conn, now clock.Mono) {
 func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	l := c.Data().(*linkConn)
 	l.gone.Store(true)
-	if reason.Code == engine.PeerClosed && !l.heard && h.dial != nil {
+	if (reason.Code == engine.PeerClosed || reason.Code == engine.TransportError) && !l.heard && h.dial != nil {
 		reason.Text = "it said nothing; are its mesh's links by TLS as this one's, and is this a link port?"
 	}
 	if p := l.placing; p.move != nil {
