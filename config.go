@@ -46,6 +46,16 @@ type Config struct {
 	// before: with {old, new}, with {new, old}, with {new}. Nodes of neighbouring rounds
 	// link; of others they do not.
 	MeshKeys [][]byte
+	// MeshTLS, if set, has the mesh's links encrypted, by TLS 1.3, and its nodes prove to each
+	// other who they are: CertFile is this node's certificate, KeyFile its key, ClientCAFile
+	// the roots that vouch for the other nodes' certificates; all three are needed. A mesh has
+	// it at all its nodes or at none: others do not link. The mesh key is needed as without.
+	//
+	// One of the certificate's DNS names is the node's RID, letter by letter, so RID must be
+	// set; or it is *.zone for RIDs of one label and .zone. It must be good as a server's and
+	// as a client's. The files are followed: the next link uses what is in them then, links
+	// that are open stay. SECURITY.md tells how to make the files and how to change them.
+	MeshTLS TLSFiles
 	// Role says what the node does with Actors. Default RoleNone.
 	Role Role
 
@@ -211,6 +221,8 @@ type Mesh struct {
 	// Listen, Advertise and Peers are as those of Config. A mesh has a port of its own.
 	Listen, Advertise string
 	Peers             []Peer
+	// TLSFiles are as Config.MeshTLS, for the links of this mesh.
+	TLSFiles TLSFiles
 }
 
 // Peer is a node that is dialled because the configuration names it. The other one need not
@@ -345,10 +357,10 @@ const (
 	WSS = node.WSS
 )
 
-// TLSFiles names the PEM files of a SessionListener's encryption: CertFile has the server's
-// certificate and those between it and the root, KeyFile its private key. ClientCAFile, which
-// may be empty, has the roots of clients' certificates: a client need not show one, and is
-// refused with one that is not valid.
+// TLSFiles names the PEM files of an encryption: CertFile has the server's certificate and
+// those between it and the root, KeyFile its private key, not encrypted. For a SessionListener
+// ClientCAFile, which may be empty, has the roots of clients' certificates: a client need not
+// show one, and is refused with one that is not valid. For a mesh see Config.MeshTLS.
 type TLSFiles = node.TLSFiles
 
 // ConnRate bounds how often connections come to a SessionListener: PerSecond in the long run,
@@ -374,7 +386,7 @@ func weightOf(configured int) int {
 func (c Config) internal() node.Config {
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, MeshKeys: c.MeshKeys, Peers: peers(c.Peers), Role: store.Role(c.Role),
-		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
+		Listen: c.Listen, Advertise: c.Advertise, MeshTLS: c.MeshTLS, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
 		Weight: weightOf(c.Weight), MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
@@ -387,7 +399,7 @@ func (c Config) internal() node.Config {
 	}
 	for _, m := range c.Meshes {
 		n.Meshes = append(n.Meshes, node.Mesh{
-			Name: m.Name, Keys: m.Keys, Role: store.Role(m.Role), Listen: m.Listen, Advertise: m.Advertise, Peers: peers(m.Peers),
+			Name: m.Name, Keys: m.Keys, Role: store.Role(m.Role), Listen: m.Listen, Advertise: m.Advertise, Peers: peers(m.Peers), TLSFiles: m.TLSFiles,
 		})
 	}
 	for _, ch := range c.Channels {

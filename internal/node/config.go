@@ -48,6 +48,7 @@ type Config struct {
 	Listen    string
 	Advertise string
 	Peers     []Peer
+	MeshTLS   TLSFiles
 
 	Meshes   []Mesh // the others
 	Sessions []SessionListener

@@ -19,6 +19,7 @@ type mesh struct {
 	node     *Node
 	cfg      Mesh
 	link     link.Config // without Keys there are no links
+	tls      *linkTLS    // nil: links are not encrypted
 	endpoint string      // that peers dial; empty: none
 	links    *links
 	peers    *peers
@@ -143,10 +144,13 @@ func (m *mesh) open() error {
 	if err := errors.Join(m.link.Validate(), n.liveConfig.Validate()); err != nil {
 		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
 	}
+	if err := m.openTLS(); err != nil {
+		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
+	}
 	if m.cfg.Listen == "" {
 		return nil
 	}
-	l, err := n.engine.Listen(engine.Listen{Addr: m.cfg.Listen, Protocol: m.protocol(&linkHandler{mesh: m})})
+	l, err := n.engine.Listen(m.listen())
 	if err != nil {
 		return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "the link address " + m.cfg.Listen + " cannot be opened", Err: err}
 	}

@@ -196,9 +196,8 @@ func (p *peers) start(d dialling) {
 	n.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(n.life, dialTimeout)
 		defer cancel()
-		_, err := n.engine.Dial(ctx, d.endpoint, p.mesh.protocol(&linkHandler{mesh: p.mesh, dial: d.peer}))
-		if err != nil {
-			n.log.Debug().Str("mesh", p.mesh.cfg.Name).Str("peer", d.expect).Str("address", d.endpoint).Err(err).Msg("dial failed")
+		if err := p.mesh.dialLink(ctx, d.endpoint, &linkHandler{mesh: p.mesh, dial: d.peer}); err != nil {
+			p.mesh.sayDialFailed(d.expect, d.endpoint, err)
 			p.ended(d.peer, 0, "Unavailable: "+err.Error())
 		}
 	})
