@@ -96,7 +96,7 @@ func newWorld(t *testing.T, url string) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	w := &world{t: t, url: url, namespace: "test-" + hex.EncodeToString(b[:]), ctx: ctx}
-	if url == realURL() {
+	if url != "" && url == realURL() {
 		t.Cleanup(w.wipe)
 	}
 	return w
