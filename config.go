@@ -230,6 +230,9 @@ type SessionListener struct {
 	// for each KiB, of a reply to another node's Actor on the event loop. What clients
 	// compress is taken in any case. Default 0: never.
 	CompressMin int
+	// StartFlows begins a flow with each packet of a client that has none, so that all that
+	// comes of it has one; the reply tells it the client. Default: no.
+	StartFlows bool
 
 	// Transport is what carries the clients' frames: TCP, the default, WS, TLS or WSS. A
 	// frame is a binary message of a WebSocket; any path will do, there are no subprotocols

@@ -142,6 +142,7 @@ type SessionListener struct {
 
 	AuthTimeout time.Duration // of types with Authenticate; 0: 5 s
 	CompressMin int           // bytes of a payload to a client; 0: never
+	StartFlows  bool          // of packets that have none
 
 	Transport      Transport
 	TLSFiles       TLSFiles

@@ -1,12 +1,12 @@
 package node
 
 import (
-	"context"
 	"sync"
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/session"
 )
@@ -87,7 +87,8 @@ func (r *clientRequest) frame(res result) (*buf.Buf, *Error) {
 // and the packet must wait in the Session's turn. Loop only.
 func (s *sessionConn) relay(p *session.Packet, typ string, owner *buf.Buf) (done bool) {
 	var none credit
-	lacks, err := s.forward(p, receiver{typ: typ}, owner, &none)
+	f := packetFlow(p)
+	lacks, err := s.forwardIn(&f, p, receiver{typ: typ}, owner, &none)
 	if err != nil {
 		s.refuse(p, err)
 	}
@@ -99,15 +100,15 @@ type receiver struct{ typ, id string }
 
 // relayWaiting is relay in the Session's turn: it waits for credit up to the
 // send timeout. The route may have changed meanwhile. On error the packet is not sent.
-func (s *sessionConn) relayWaiting(ctx context.Context, p *session.Packet, to receiver, owner *buf.Buf) *Error {
+func (s *sessionConn) relayWaiting(c *SessionCall, p *session.Packet, to receiver) *Error {
 	var paid credit
 	for {
-		lacks, err := s.forward(p, to, owner, &paid)
+		lacks, err := s.forwardIn(&c.flow, p, to, c.packet.owner, &paid)
 		paid.putBack()
 		if err != nil || lacks.link == nil {
 			return err
 		}
-		err = lacks.link.waitInTurn(ctx, lacks.n)
+		err = lacks.link.waitInTurn(c, lacks.n)
 		switch {
 		case err == nil:
 			paid = lacks
@@ -127,15 +128,27 @@ func (c *SessionCall) Forward(id string) error {
 	case asks && c.forwarded:
 		return fail(errkind.InvalidOperation, opForward, id, "the request was forwarded already")
 	}
-	if err := c.conn.relayWaiting(c, &c.packet.Packet, receiver{id: id}, c.packet.owner); err != nil {
+	if err := c.conn.relayWaiting(c, &c.packet.Packet, receiver{id: id}); err != nil {
 		return err.of(opForward, id)
 	}
 	c.forwarded = asks
 	return nil
 }
 
+// forwardIn is forward for a packet that belongs to f.
+func (s *sessionConn) forwardIn(f *flow.Context, p *session.Packet, to receiver, owner *buf.Buf, paid *credit) (lacks credit, err *Error) {
+	meta, b := withFlow(f, p.Meta)
+	if b == nil {
+		return s.forward(p, to, owner, paid)
+	}
+	defer b.Free()
+	q := *p
+	q.Meta = meta
+	return s.forward(&q, to, nil, paid)
+}
+
 // forward sends the packet to its Actor if it is bound now, or says which credit it lacks for
-// that. paid is what the caller has of it. A packet for an Actor that moves is kept. On error
+// that. paid is what the caller has of it. Without an owner the packet's parts are copied. A packet for an Actor that moves is kept. On error
 // the packet is not sent and must be refused.
 func (s *sessionConn) forward(p *session.Packet, to receiver, owner *buf.Buf, paid *credit) (lacks credit, err *Error) {
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
@@ -68,10 +69,25 @@ func (i *Incoming) Release() {
 // queue of the link to its node, has taken the message; a later failure there
 // does not change that.
 func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
-	if err := n.sendTo(ctx, to, o); err != nil {
+	var err *Error
+	if f := flowOf(ctx); f == nil {
+		err = n.sendTo(ctx, to, o)
+	} else {
+		err = n.sendIn(ctx, f, to, o)
+	}
+	if err != nil {
 		return err.of(opSend, to.ID)
 	}
 	return nil
+}
+
+// sendIn is sendTo for a message that belongs to f.
+func (n *Node) sendIn(ctx context.Context, f *flow.Context, to *Target, o *Outgoing) *Error {
+	with := *o
+	meta, b := withFlow(f, o.Metadata)
+	defer b.Free()
+	with.Metadata = meta
+	return n.sendTo(ctx, to, &with)
 }
 
 func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
@@ -138,16 +154,32 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	}
 	deadline := min(clock.Now().Add(n.cfg.RequestTimeout), deadlineOf(ctx))
 	var r result
-	if ctx.Value(yieldKey{}) == nil {
-		r = n.requestTo(ctx, to, o, deadline)
+	if f := flowOf(ctx); f == nil {
+		r = n.requestFrom(ctx, to, o, deadline)
 	} else {
-		keptTo, kept := *to, *o // on the heap, which the other way does without
-		r = n.requestYielding(ctx, &keptTo, &kept, deadline)
+		r = n.requestIn(ctx, f, to, o, deadline)
 	}
 	if r.err != nil {
 		return Incoming{}, r.err.of(opRequest, to.ID)
 	}
 	return Incoming{Codec: r.codec, Payload: r.payload, owner: r.owner}, nil
+}
+
+// requestIn is requestFrom for a request that belongs to f.
+func (n *Node) requestIn(ctx context.Context, f *flow.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	with := *o
+	meta, b := withFlow(f, o.Metadata)
+	defer b.Free()
+	with.Metadata = meta
+	return n.requestFrom(ctx, to, &with, deadline)
+}
+
+func (n *Node) requestFrom(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	if ctx.Value(yieldKey{}) == nil {
+		return n.requestTo(ctx, to, o, deadline)
+	}
+	keptTo, kept := *to, *o // on the heap, which the other way does without
+	return n.requestYielding(ctx, &keptTo, &kept, deadline)
 }
 
 // requestYielding is requestTo that gives up the turn's gate meanwhile, or sends nothing.

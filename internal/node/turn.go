@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -19,6 +20,7 @@ type turnContext struct {
 	cell     *objectCell // nil in a Session's turn
 	joins    *joinScope  // made on demand
 	deadline clock.Mono
+	flow     flow.Context    // of the message; its Correlation is valid during the turn
 	yielded  bool            // the turn has had a Yield
 	inner    context.Context // made on demand
 	cancel   context.CancelFunc
@@ -60,8 +62,11 @@ func (t *turnContext) Err() error {
 
 // Value implements context.Context.
 func (t *turnContext) Value(key any) any {
-	if key == (turnKey{}) {
+	switch {
+	case key == (turnKey{}):
 		return t
+	case key == (flowKey{}) && !t.flow.Empty():
+		return &t.flow
 	}
 	if t.inner != nil {
 		return t.inner.Value(key)
