@@ -129,7 +129,7 @@ func (c *Call) over() {
 	c.turn.Add(1)
 	c.message, c.home = nil, nil // a later message takes its place
 	if reusable := c.end(); reusable && c.joins == nil {
-		c.node, c.cell, c.yielded, c.flow = nil, nil, false, flow.Context{} // the rest is so, or set by the next turn
+		c.node, c.cell, c.yielded, c.flow, c.span, c.traced = nil, nil, false, flow.Context{}, nil, nil // the rest is so, or set by the next turn
 		*home = c
 	}
 }
@@ -139,6 +139,9 @@ func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 	a.saw(TurnBegan, m, nil)
 	c, ended := a.begin(claim, m, m.deadline), false
 	c.registers = a.typ.Kind != store.InstanceSpot
+	if a.node.cfg.Tracer != nil {
+		c.traceMessage()
+	}
 	defer func() {
 		if ended {
 			return
@@ -147,6 +150,7 @@ func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 			a.ran(c, m, Reply{}, a.node.panicked("actor", a.ref.ID, 1, &c.flow, v))
 			return
 		}
+		failSpan(c.span, errTurnEnded)
 		a.saw(TurnEnded, m, errTurnEnded) // the handler ended its goroutine
 		c.over()
 		a.answer(m, Reply{}, errTurnEnded)
@@ -189,6 +193,7 @@ func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
 	if err == nil && len(r.Payload) > payloadBytesMax && m.asks() {
 		err = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(r.Payload), payloadBytesMax).ofDefect()
 	}
+	failSpan(c.span, err)
 	a.saw(TurnEnded, m, err)
 	var joins []*PendingJoin
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
@@ -99,6 +100,9 @@ type Config struct {
 	ReplacedTimeout time.Duration
 
 	Logger zerolog.Logger
+	// Tracer makes spans; nil: none are made. TraceIDs has them tell ids.
+	Tracer   trace.Tracer
+	TraceIDs bool
 
 	// TimerClock, if set, is the timers' clock: for tests.
 	TimerClock timer.Clock

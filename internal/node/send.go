@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -70,7 +72,7 @@ func (i *Incoming) Release() {
 // does not change that.
 func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
 	var err *Error
-	if f := flowOf(ctx); f == nil {
+	if f := flowOf(ctx); f == nil && n.cfg.Tracer == nil {
 		err = n.sendTo(ctx, to, o)
 	} else {
 		err = n.sendIn(ctx, f, to, o)
@@ -81,13 +83,16 @@ func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
 	return nil
 }
 
-// sendIn is sendTo for a message that belongs to f.
+// sendIn is sendTo for a message that belongs to f, if that is not nil, or has a span.
 func (n *Node) sendIn(ctx context.Context, f *flow.Context, to *Target, o *Outgoing) *Error {
+	of, span := n.leaving(ctx, f, trace.SpanKindProducer, opSend, to.ID, o.Name)
 	with := *o
-	meta, b := withFlow(f, o.Metadata)
+	meta, b := withFlow(&of, o.Metadata)
 	defer b.Free()
 	with.Metadata = meta
-	return n.sendTo(ctx, to, &with)
+	err := n.sendTo(ctx, to, &with)
+	endSpan(span, err)
+	return err
 }
 
 func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
@@ -154,7 +159,7 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	}
 	deadline := min(clock.Now().Add(n.cfg.RequestTimeout), deadlineOf(ctx))
 	var r result
-	if f := flowOf(ctx); f == nil {
+	if f := flowOf(ctx); f == nil && n.cfg.Tracer == nil {
 		r = n.requestFrom(ctx, to, o, deadline)
 	} else {
 		r = n.requestIn(ctx, f, to, o, deadline)
@@ -165,13 +170,16 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	return Incoming{Codec: r.codec, Payload: r.payload, owner: r.owner}, nil
 }
 
-// requestIn is requestFrom for a request that belongs to f.
+// requestIn is requestFrom for a request that belongs to f, if that is not nil, or has a span.
 func (n *Node) requestIn(ctx context.Context, f *flow.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	of, span := n.leaving(ctx, f, trace.SpanKindClient, opRequest, to.ID, o.Name)
 	with := *o
-	meta, b := withFlow(f, o.Metadata)
+	meta, b := withFlow(&of, o.Metadata)
 	defer b.Free()
 	with.Metadata = meta
-	return n.requestFrom(ctx, to, &with, deadline)
+	r := n.requestFrom(ctx, to, &with, deadline)
+	endSpan(span, r.err)
+	return r
 }
 
 func (n *Node) requestFrom(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {

@@ -169,8 +169,12 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 		s.refuse(&p.Packet, errSessionClosed)
 		return
 	}
+	if s.node.cfg.Tracer != nil {
+		c.tracePacket()
+	}
 	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {
 		if err := s.relayWaiting(c, &p.Packet, receiver{typ: typ}); err != nil {
+			failSpan(c.span, err)
 			s.refuse(&p.Packet, err)
 		}
 		return
@@ -189,6 +193,7 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 // ran ends a packet whose handler has run, or that has none.
 func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
 	asks := p.Kind == session.KindRequest && !c.forwarded
+	failSpan(c.span, err)
 	switch {
 	case err == nil && asks:
 		resp := session.ResponseTo(&p.Packet)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/store"
@@ -22,6 +24,8 @@ type turnContext struct {
 	deadline clock.Mono
 	flow     flow.Context    // of the message; its Correlation is valid during the turn
 	yielded  bool            // the turn has had a Yield
+	span     trace.Span      // of the turn; nil: none
+	traced   context.Context // has the span; nil without one
 	inner    context.Context // made on demand
 	cancel   context.CancelFunc
 }
@@ -68,6 +72,11 @@ func (t *turnContext) Value(key any) any {
 	case key == (flowKey{}) && !t.flow.Empty():
 		return &t.flow
 	}
+	if t.traced != nil {
+		if v := t.traced.Value(key); v != nil {
+			return v
+		}
+	}
 	if t.inner != nil {
 		return t.inner.Value(key)
 	}
@@ -101,6 +110,9 @@ func (t *turnContext) made() context.Context {
 // context that was handed out as a parent may still be looked at.
 func (t *turnContext) end() (reusable bool) {
 	t.gate = nil
+	if t.span != nil {
+		t.span.End()
+	}
 	if t.inner == nil {
 		return true
 	}
