@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/node"
@@ -206,6 +207,18 @@ type Config struct {
 	// under StoreURL writes failed dials to standard error beside it: it has one logger for
 	// the process, which SetLogger of github.com/redis/go-redis/v9 replaces.
 	Logger zerolog.Logger
+
+	// Tracer makes spans of what the node does: one of each client's packet (server), of each
+	// message and request that is sent (producer, client), of each turn for one (consumer,
+	// server), of each CreateActor and the like, and of a move at both of its nodes (internal,
+	// with the same "zlnode.relocation"). A turn is the context of its span. Spans of several
+	// nodes are of one trace, as messages carry what W3C Trace Context names a span by, which
+	// takes 25 bytes beside those of a Flow; a node without a Tracer passes it on. Clients
+	// bring no trace. Names and attributes of spans are types, packets that have a handler or
+	// that the program sends, and kinds of errors; with TraceIDs ids of objects, Sessions and
+	// flows, too. Default: nil, which costs nothing.
+	Tracer   trace.Tracer
+	TraceIDs bool
 }
 
 // Mesh is one of the meshes that a node is part of besides its main one. Its nodes share
@@ -263,6 +276,9 @@ type SessionListener struct {
 	// for each KiB, of a reply to another node's Actor on the event loop. What clients
 	// compress is taken in any case. Default 0: never.
 	CompressMin int
+	// StartFlows begins a flow with each packet of a client that has none, so that all that
+	// comes of it has one; the reply tells it the client. Default: no.
+	StartFlows bool
 
 	// Transport is what carries the clients' frames: TCP, the default, WS, TLS or WSS. A
 	// frame is a binary message of a WebSocket; any path will do, there are no subprotocols
@@ -392,7 +408,7 @@ func (c Config) internal() node.Config {
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout,
-		SessionRelocationSealTimeout: c.SessionRelocationSealTimeout, Logger: c.Logger,
+		SessionRelocationSealTimeout: c.SessionRelocationSealTimeout, Logger: c.Logger, Tracer: c.Tracer, TraceIDs: c.TraceIDs,
 		MessageFollowDuration: c.MessageFollowDuration, RelocationCutoverWaitTimeout: c.RelocationCutoverWaitTimeout,
 		MoveChunkBytes: c.RelocationChunkBytes, MoveLinkBytes: c.RelocationLinkBytes, MoveNodeBytes: c.RelocationNodeBytes,
 		MoveCompression: node.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
@@ -104,6 +105,9 @@ type Config struct {
 	ReplacedTimeout time.Duration
 
 	Logger zerolog.Logger
+	// Tracer makes spans; nil: none are made. TraceIDs has them tell ids.
+	Tracer   trace.Tracer
+	TraceIDs bool
 
 	// TimerClock, if set, is the timers' clock: for tests.
 	TimerClock timer.Clock
@@ -147,6 +151,7 @@ type SessionListener struct {
 
 	AuthTimeout time.Duration // of types with Authenticate; 0: 5 s
 	CompressMin int           // bytes of a payload to a client; 0: never
+	StartFlows  bool          // of packets that have none
 
 	Transport      Transport
 	TLSFiles       TLSFiles

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -53,6 +55,15 @@ func (n *Node) Publish(ctx context.Context, to TopicTarget, o *Outgoing) (Publis
 	}
 	if err != nil {
 		return Published{}, err.of(opPublish, name)
+	}
+	if f := flowOf(ctx); f != nil || n.cfg.Tracer != nil {
+		of, span := n.leaving(ctx, f, trace.SpanKindProducer, opPublish, name, o.Name)
+		defer endSpan(span, nil)
+		with := *o
+		meta, b := withFlow(&of, o.Metadata)
+		defer b.Free()
+		with.Metadata = meta
+		o = &with
 	}
 	var p Published
 	links, subscribers := m.topics.elsewhere.Of(name), m.topics.here.Of(name)

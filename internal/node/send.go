@@ -4,9 +4,12 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
@@ -69,10 +72,28 @@ func (i *Incoming) Release() {
 // queue of the link to its node, has taken the message; a later failure there
 // does not change that.
 func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
-	if err := n.sendTo(ctx, to, o); err != nil {
+	var err *Error
+	if f := flowOf(ctx); f == nil && n.cfg.Tracer == nil {
+		err = n.sendTo(ctx, to, o)
+	} else {
+		err = n.sendIn(ctx, f, to, o)
+	}
+	if err != nil {
 		return err.of(opSend, to.ID)
 	}
 	return nil
+}
+
+// sendIn is sendTo for a message that belongs to f, if that is not nil, or has a span.
+func (n *Node) sendIn(ctx context.Context, f *flow.Context, to *Target, o *Outgoing) *Error {
+	of, span := n.leaving(ctx, f, trace.SpanKindProducer, opSend, to.ID, o.Name)
+	with := *o
+	meta, b := withFlow(&of, o.Metadata)
+	defer b.Free()
+	with.Metadata = meta
+	err := n.sendTo(ctx, to, &with)
+	endSpan(span, err)
+	return err
 }
 
 func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
@@ -142,16 +163,35 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	}
 	deadline := min(clock.Now().Add(n.cfg.RequestTimeout), deadlineOf(ctx))
 	var r result
-	if ctx.Value(yieldKey{}) == nil {
-		r = n.requestTo(ctx, to, o, deadline)
+	if f := flowOf(ctx); f == nil && n.cfg.Tracer == nil {
+		r = n.requestFrom(ctx, to, o, deadline)
 	} else {
-		keptTo, kept := *to, *o // on the heap, which the other way does without
-		r = n.requestYielding(ctx, &keptTo, &kept, deadline)
+		r = n.requestIn(ctx, f, to, o, deadline)
 	}
 	if r.err != nil {
 		return Incoming{}, r.err.of(opRequest, to.ID)
 	}
 	return Incoming{Codec: r.codec, Payload: r.payload, owner: r.owner}, nil
+}
+
+// requestIn is requestFrom for a request that belongs to f, if that is not nil, or has a span.
+func (n *Node) requestIn(ctx context.Context, f *flow.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	of, span := n.leaving(ctx, f, trace.SpanKindClient, opRequest, to.ID, o.Name)
+	with := *o
+	meta, b := withFlow(&of, o.Metadata)
+	defer b.Free()
+	with.Metadata = meta
+	r := n.requestFrom(ctx, to, &with, deadline)
+	endSpan(span, r.err)
+	return r
+}
+
+func (n *Node) requestFrom(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	if ctx.Value(yieldKey{}) == nil {
+		return n.requestTo(ctx, to, o, deadline)
+	}
+	keptTo, kept := *to, *o // on the heap, which the other way does without
+	return n.requestYielding(ctx, &keptTo, &kept, deadline)
 }
 
 // requestYielding is requestTo that gives up the turn's gate meanwhile, or sends nothing.
