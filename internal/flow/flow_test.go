@@ -71,10 +71,11 @@ func contexts() *rapid.Generator[flow.Context] {
 func TestContextsTravel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := contexts().Draw(t, "context")
-		application, err := session.NewMetadata(rapid.MapOfN(rapid.StringN(1, 4, 8), rapid.StringN(0, 300, 300), 0, 5).Draw(t, "metadata"))
+		made, err := session.NewMetadata(rapid.MapOfN(rapid.StringN(1, 4, 8), rapid.StringN(0, 300, 300), 0, 5).Draw(t, "metadata"))
 		if err != nil {
 			t.Skip("it is no metadata")
 		}
+		application := []byte(made)
 		fits := c.Fit(application)
 		block := flow.Append(nil, &fits, application)
 		if len(block) != flow.Size(&fits, application) || len(block) > flow.MetadataMax {
@@ -88,7 +89,7 @@ func TestContextsTravel(t *testing.T) {
 		for range session.Metadata(block).All() {
 			entries++
 		}
-		if want := session.Metadata(application).Len(); entries != session.Metadata(block).Len() || entries < want || entries > want+1 {
+		if want := made.Len(); entries != session.Metadata(block).Len() || entries < want || entries > want+1 {
 			t.Fatalf("%d entries of %d", entries, want)
 		}
 	})

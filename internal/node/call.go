@@ -103,9 +103,7 @@ func (a *objectCell) begin(claim *mailbox.Claim[message], m *message, deadline c
 	*home = nil
 	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, deadline
 	c.message, c.home = m, home
-	if meta := m.metadata(); flow.In(meta) {
-		c.flow, _ = flow.Split(meta)
-	}
+	c.enter(m.metadata())
 	return c
 }
 

@@ -14,8 +14,8 @@ import (
 
 // This file is how a flow goes from message to message. A turn has that of its message, and
 // is the context of what its handler sends; between nodes, in queues and on moves it is an
-// entry of the message's metadata (internal/flow). Whatever sends metadata calls inFlow, and
-// whatever begins a turn for a message sets its turnContext's flow from there.
+// entry of the message's metadata (internal/flow). Whatever sends metadata calls leave, and
+// whatever begins a turn for a message calls enter.
 
 type flowKey struct{}
 
@@ -25,15 +25,8 @@ func flowOf(ctx context.Context) *flow.Context {
 	return f
 }
 
-// inFlow returns the application's metadata with what ctx belongs to, as far as that has
-// room. The buffer, nil if there is nothing to be added, holds it and is the caller's to free.
-func inFlow(ctx context.Context, meta []byte) ([]byte, *buf.Buf) {
-	if f := flowOf(ctx); f != nil {
-		return withFlow(f, meta)
-	}
-	return meta, nil
-}
-
+// withFlow returns the application's metadata with what f says, as far as that has room. The
+// buffer, nil if nothing is added, holds it and is the caller's to free.
 func withFlow(f *flow.Context, meta []byte) ([]byte, *buf.Buf) {
 	fits := f.Fit(meta)
 	if fits.Empty() {
@@ -78,6 +71,15 @@ func NewFlow(ctx context.Context) (flow.ID, flow.Origin) {
 
 // newFlowID makes an id that nobody else makes. It is no secret.
 func newFlowID() flow.ID { return flow.New(time.Now().UnixMilli(), rand.Uint64(), rand.Uint64()) }
+
+// enter has the turn belong to what its message's metadata says, and returns the
+// application's.
+func (t *turnContext) enter(meta []byte) []byte {
+	if flow.In(meta) {
+		t.flow, meta = flow.Split(meta)
+	}
+	return meta
+}
 
 // Flow returns the flow of the turn's message; an origin of 0: none.
 func (t *turnContext) Flow() (flow.ID, flow.Origin) { return t.flow.ID, t.flow.Origin }

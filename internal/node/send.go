@@ -9,7 +9,6 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
-	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
@@ -73,10 +72,10 @@ func (i *Incoming) Release() {
 // does not change that.
 func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
 	var err *Error
-	if f := flowOf(ctx); f == nil && n.cfg.Tracer == nil {
-		err = n.sendTo(ctx, to, o)
+	if n.belongs(ctx) {
+		err = n.sendIn(ctx, to, o)
 	} else {
-		err = n.sendIn(ctx, f, to, o)
+		err = n.sendTo(ctx, to, o)
 	}
 	if err != nil {
 		return err.of(opSend, to.ID)
@@ -84,11 +83,10 @@ func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
 	return nil
 }
 
-// sendIn is sendTo for a message that belongs to f, if that is not nil, or has a span.
-func (n *Node) sendIn(ctx context.Context, f *flow.Context, to *Target, o *Outgoing) *Error {
-	of, span := n.leaving(ctx, f, trace.SpanKindProducer, opSend, to.ID, o.Name)
+// sendIn is sendTo for a message that belongs to a flow, or has a span.
+func (n *Node) sendIn(ctx context.Context, to *Target, o *Outgoing) *Error {
 	with := *o
-	meta, b := withFlow(&of, o.Metadata)
+	meta, b, span := n.leave(ctx, trace.SpanKindProducer, opSend, to.ID, o.Name, o.Metadata)
 	defer b.Free()
 	with.Metadata = meta
 	err := n.sendTo(ctx, to, &with)
@@ -163,10 +161,10 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	}
 	deadline := min(clock.Now().Add(n.cfg.RequestTimeout), deadlineOf(ctx))
 	var r result
-	if f := flowOf(ctx); f == nil && n.cfg.Tracer == nil {
-		r = n.requestFrom(ctx, to, o, deadline)
+	if n.belongs(ctx) {
+		r = n.requestIn(ctx, to, o, deadline)
 	} else {
-		r = n.requestIn(ctx, f, to, o, deadline)
+		r = n.requestFrom(ctx, to, o, deadline)
 	}
 	if r.err != nil {
 		return Incoming{}, r.err.of(opRequest, to.ID)
@@ -174,11 +172,10 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	return Incoming{Codec: r.codec, Payload: r.payload, owner: r.owner}, nil
 }
 
-// requestIn is requestFrom for a request that belongs to f, if that is not nil, or has a span.
-func (n *Node) requestIn(ctx context.Context, f *flow.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
-	of, span := n.leaving(ctx, f, trace.SpanKindClient, opRequest, to.ID, o.Name)
+// requestIn is requestFrom for a request that belongs to a flow, or has a span.
+func (n *Node) requestIn(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
 	with := *o
-	meta, b := withFlow(&of, o.Metadata)
+	meta, b, span := n.leave(ctx, trace.SpanKindClient, opRequest, to.ID, o.Name, o.Metadata)
 	defer b.Free()
 	with.Metadata = meta
 	r := n.requestFrom(ctx, to, &with, deadline)

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/relay"
@@ -82,20 +83,32 @@ func (n *Node) ids(span trace.Span, f *flow.Context, more attribute.KeyValue) {
 	}
 }
 
-// leaving is what a message belongs to that is sent with ctx, and the span of that; nil: none.
-func (n *Node) leaving(ctx context.Context, f *flow.Context, kind trace.SpanKind, op, id, packet string) (flow.Context, trace.Span) {
-	var of flow.Context
-	if f != nil {
-		of = *f
-	}
+// leave returns the metadata of a message that is sent with ctx, which has what that belongs
+// to, and the buffer and span of it, which are nil if there is nothing of the sort: the buffer
+// is to be freed once the message is copied, the span ends as the sending does. op, id and
+// packet say what is sent to whom.
+func (n *Node) leave(ctx context.Context, kind trace.SpanKind, op, id, packet string, meta []byte) ([]byte, *buf.Buf, trace.Span) {
+	of := flowOf(ctx)
 	if n.cfg.Tracer == nil {
-		return of, nil
+		if of == nil {
+			return meta, nil, nil
+		}
+		with, b := withFlow(of, meta)
+		return with, b, nil
+	}
+	var f flow.Context
+	if of != nil {
+		f = *of
 	}
 	_, span := n.startSpan(ctx, op+" "+packet, kind, attrPacket.String(packet))
-	n.ids(span, &of, attrObject.String(id))
-	of.Trace = traceOf(span, of.Trace)
-	return of, span
+	n.ids(span, &f, attrObject.String(id))
+	f.Trace = traceOf(span, f.Trace)
+	with, b := withFlow(&f, meta)
+	return with, b, span
 }
+
+// belongs reports whether what is sent with ctx needs leave.
+func (n *Node) belongs(ctx context.Context) bool { return n.cfg.Tracer != nil || flowOf(ctx) != nil }
 
 // traceTurn begins the span of a turn, which ends with it. The turn's context has it.
 func (t *turnContext) traceTurn(name string, kind trace.SpanKind, id attribute.KeyValue, attributes ...attribute.KeyValue) {
