@@ -56,14 +56,12 @@ func (n *Node) Publish(ctx context.Context, to TopicTarget, o *Outgoing) (Publis
 	if err != nil {
 		return Published{}, err.of(opPublish, name)
 	}
-	if f := flowOf(ctx); f != nil || n.cfg.Tracer != nil {
-		of, span := n.leaving(ctx, f, trace.SpanKindProducer, opPublish, name, o.Name)
-		defer endSpan(span, nil)
+	if n.belongs(ctx) {
 		with := *o
-		meta, b := withFlow(&of, o.Metadata)
+		meta, b, span := n.leave(ctx, trace.SpanKindProducer, opPublish, name, o.Name, o.Metadata)
+		defer endSpan(span, nil)
 		defer b.Free()
-		with.Metadata = meta
-		o = &with
+		with.Metadata, o = meta, &with
 	}
 	var p Published
 	links, subscribers := m.topics.elsewhere.Of(name), m.topics.here.Of(name)
