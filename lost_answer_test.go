@@ -103,7 +103,8 @@ func TestCreationsThatNeverGotTheirTurnLeaveNothing(t *testing.T) {
 			return zlnode.Accept(nil), nil
 		}}
 		w.server("a", things.app())
-		c := w.client("c", 1, things.app())
+		c := w.start(zlnode.Config{RID: "c", Role: zlnode.RoleClient, CreateTimeout: 20 * time.Second}, things.app())
+		w.linked(c, 1)
 		const count = 300 // 256 run at once
 		ctx, cancel := context.WithTimeout(w.ctx, 700*time.Millisecond)
 		defer cancel()
