@@ -23,9 +23,10 @@ func TestMain(m *testing.M) {
 	if runChild() {
 		return
 	}
-	// Tests that are parallel mostly wait, for leases and timeouts: three for each processor
-	// leave a third of it idle, if -parallel does not say another number.
-	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+	// Tests that are parallel mostly wait, for leases and timeouts: there are two for each
+	// processor, if -parallel does not say another number. More take the time from each other
+	// that those with short leases need.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // a dependency starts goroutines when it is loaded
