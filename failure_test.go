@@ -120,6 +120,13 @@ func TestADeadOwnersActorIsUnavailable(t *testing.T) {
 		_, err = c.CreateActor(w.ctx, zlnode.CreateActor{ID: ref.ID, Type: "counter"})
 		wantKind(t, err, zlnode.AlreadyExists)
 
+		// A message to the node reaches no other one; what may be anywhere finds a place.
+		_, err = zlnode.Request[int](w.ctx, c.Peer("a-victim"), "add", 1)
+		wantKind(t, err, zlnode.Unavailable)
+		if r, err := c.CreateActor(w.ctx, zlnode.CreateActor{ID: "later", Type: "counter"}); err != nil || r.Ref.RID != "b" {
+			t.Errorf("a new actor: %+v %v", r, err)
+		}
+
 		after, found, err := st.Read(w.ctx, ref.ID)
 		if !found || err != nil {
 			t.Fatal(found, err)
