@@ -49,11 +49,14 @@ func TestThereIsNoFailoverPolicyToChoose(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range []any{
-		zlnode.Config{}, zlnode.HandlerOptions{}, zlnode.CreateActor{}, zlnode.CreateSpot{}, zlnode.PushOptions{}, zlnode.TimerOptions{},
-		zlnode.Addr{}, zlnode.Topic{}, zlnode.Node{}, zlnode.App{}, zlnode.Error{}, zlnode.ActorCall{}, zlnode.SpotCall{}, zlnode.SessionCall{}, zlnode.NodeCall{},
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[zlnode.Config](), reflect.TypeFor[zlnode.HandlerOptions](), reflect.TypeFor[zlnode.CreateActor](),
+		reflect.TypeFor[zlnode.CreateSpot](), reflect.TypeFor[zlnode.PushOptions](), reflect.TypeFor[zlnode.TimerOptions](),
+		reflect.TypeFor[zlnode.Addr](), reflect.TypeFor[zlnode.Topic](), reflect.TypeFor[zlnode.Node](), reflect.TypeFor[zlnode.App](),
+		reflect.TypeFor[zlnode.Error](), reflect.TypeFor[zlnode.ActorCall](), reflect.TypeFor[zlnode.SpotCall](),
+		reflect.TypeFor[zlnode.SessionCall](), reflect.TypeFor[zlnode.NodeCall](),
 	} {
-		look(reflect.TypeOf(v).Name(), reflect.TypeOf(v))
+		look(of.Name(), of)
 	}
 	if len(seen) < 20 {
 		t.Errorf("only %d types were looked at", len(seen))
