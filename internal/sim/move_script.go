@@ -263,11 +263,6 @@ func (w *World) between(a, b int) *link {
 	return nil
 }
 
-func (w *World) part(a, b int, d time.Duration) {
-	w.apart[a][b] = w.now + d
-	w.cut(w.between(a, b))
-}
-
 // brief is about the time that a record takes.
 const brief = 100 * time.Microsecond
 
@@ -292,15 +287,9 @@ func (w *World) endGrace(after time.Duration) {
 
 // deaf has the process of slot n hear nothing of the other for a while.
 func (w *World) deaf(n, other int, d time.Duration) {
-	l := w.between(n, other)
-	if l == nil {
-		return
+	if l := w.between(n, other); l != nil {
+		w.stall(l, w.slots[n].process, d)
 	}
-	side := 0
-	if l.ends[1] == w.slots[n].process {
-		side = 1
-	}
-	w.stall(l, side, d)
 }
 
 // stop tells what runs that the node has begun to stop.

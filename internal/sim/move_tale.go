@@ -24,7 +24,7 @@ func (b *book) tale(key bindingKey) *tale {
 func (b *book) disconnected(a *actor, key bindingKey) {
 	b.w.Cover.Mark("disconnected")
 	s := b.sessions[key.session]
-	if to := s.to(a.ref.id); !s.closed && !s.h.dead && to != nil && to.gen == key.gen && !to.ended && (key.link == nil || !key.link.cut) {
+	if to := s.to(a.ref.id); !s.closed && !s.h.dead && to != nil && to.gen == key.gen && !to.ended && (key.link == nil || !key.link.over()) {
 		b.w.fail("MB-04", "the client of binding %d of session %d to %s is called lost, and the session goes on", key.gen, key.session, a.ref.id)
 	}
 	if t := b.tale(key); t.disconnected+t.replaced > 0 {
