@@ -88,10 +88,14 @@ func (l *link) carry(w *World, to *process, arrived func()) {
 // two to one at a time.
 func (p *process) dial() {
 	p.after(dialEvery, p.dial)
+	p.dialAll()
+}
+
+func (p *process) dialAll() {
 	w := p.w
 	for _, d := range p.nodes {
 		other := w.find(d.RID, d.Lifecycle)
-		if other == nil || other == p || !links.ShouldDial(p.rid, d.RID, w.manual) || p.links[other.slot] != nil || !other.serving ||
+		if other == nil || other.rid == p.rid || !links.ShouldDial(p.rid, d.RID, w.manual) || p.links[other.slot] != nil || !other.serving ||
 			w.now < w.apart[min(p.slot, other.slot)][max(p.slot, other.slot)] {
 			continue
 		}
@@ -166,7 +170,7 @@ func (p *process) judge(l *link) bool {
 func (p *process) opened(l *link) {
 	other := l.other(p)
 	for _, m := range p.machines {
-		if m.peer != nil && m.peer != l && m.peer.other(p) == other {
+		if m.with == (place{RID: other.rid, Lifecycle: other.lease.Gen}) {
 			p.w.Cover.Hit(m.doing, "new link")
 		}
 	}

@@ -80,6 +80,12 @@ type process struct {
 type machine struct {
 	doing string // as the coverage names it
 	peer  *link  // on which it waits for an answer
+	with  place  // of the process at its other end, also when it is lost
+}
+
+// waitsFor says with which process the machine has to do now.
+func (p *process) waitsFor(m *machine, other place) {
+	m.with, m.peer = other, p.linkTo(other.RID, other.Lifecycle)
 }
 
 func (p *process) name() string { return fmt.Sprintf("%s/%d", p.rid, p.number) }
