@@ -59,7 +59,7 @@ func (k Kind) draw(t *Tape) Faults {
 		{k.network, &f.Cut, 4, 40},
 		{k.network, &f.Stall, 10, 60},
 		{k.network, &f.Partition, 10, 60},
-		{k.network, &f.OneWay, 2, 16},
+		{k.network, &f.OneWay, 4, 40},
 		{k.network, &f.HalfOpen, 4, 40},
 		{k.process, &f.Crash, 1, 6},
 		{k.process, &f.Pause, 1, 6},

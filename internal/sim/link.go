@@ -247,7 +247,7 @@ func (w *World) forget(l *link) {
 }
 
 // watch has both ends find out whether they hear of each other.
-func (l *link) watch(w *World) {
+func (l *link) watch() {
 	for i := range l.ends {
 		here := &l.ends[i]
 		if here.live != nil || here.dead || here.gone {
@@ -310,7 +310,7 @@ func (w *World) mute(l *link, to *process) {
 	w.hurt(l, "one way")
 	w.note(to, "hears no more of", l.other(to).name(), "", uint64(l.n))
 	l.end(to).mute = true
-	l.watch(w)
+	l.watch()
 }
 
 // shut ends the link at that process, and the other is not told: it gets what was sent before,
@@ -320,7 +320,7 @@ func (w *World) shut(l *link, at *process) {
 		return
 	}
 	w.hurt(l, "half-open")
-	l.watch(w)
+	l.watch()
 	w.post(0, at, func() { at.closed(l) })
 }
 
