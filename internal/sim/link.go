@@ -239,6 +239,7 @@ func (p *process) closed(l *link) {
 	if here.open {
 		p.w.note(p, "link is over to", other.name(), "", uint64(l.n))
 		p.unlinked(l)
+		p.expectEnded(l)
 	}
 }
 
@@ -393,6 +394,26 @@ func (w *World) stall(l *link, at *process, d time.Duration) {
 		}
 		way.held = nil
 	})
+}
+
+// expectEnded checks that nothing waits any more for an answer by a link that is over.
+func (p *process) expectEnded(l *link) {
+	waits := 0
+	for _, r := range p.requests {
+		if r.link == l {
+			waits++
+		}
+	}
+	if p.host != nil {
+		for is := range p.host.pending {
+			if is.link == l {
+				waits++
+			}
+		}
+	}
+	if waits > 0 {
+		p.w.fail("FO-07", "%s waits for %d answers by link %d, which is over", p.name(), waits, l.n)
+	}
 }
 
 // expectLinks checks that the two ends of each pair have the same link, and no other.

@@ -72,13 +72,13 @@ var linkMutants = []mutant{
 	}, []string{"FO-08", "I6", "I12"}},
 	{"what was asked by a link is not ended with it", linkHostFile, []string{
 		"	for n := here.corrsAt + 1; n <= here.corrs; n++ {\n", "	for n := here.corrsAt + 1; n <= here.corrs && false; n++ {\n",
-	}, []string{"FO-07", "I11", "I12"}},
+	}, []string{"FO-07"}},
 	{"what was asked by a link is ended with it, and again", linkHostFile, []string{
 		"		if p := h.pending[is]; p != nil {\n			delete(h.pending, is)\n			p.done(reply{fail: errLinkLost", "		if p := h.pending[is]; p != nil {\n			p.done(reply{fail: errLinkLost",
 	}, []string{"I6"}},
 	{"a creation that was asked for by a link is not ended with it", linkNetFile, []string{
 		"r != nil && r.link == l {", "r != nil && r.link == nil {",
-	}, []string{"FO-07", "CR-13", "I12"}},
+	}, []string{"FO-07"}},
 	{"the end of a link takes the place of the next one", linkFile, []string{
 		"	if p.links[other.slot] == l {\n		p.links[other.slot] = nil\n	}\n	if p.dialled", "	p.links[other.slot] = nil\n	if p.dialled",
 	}, []string{"I11", "I12"}},
