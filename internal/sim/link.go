@@ -269,23 +269,18 @@ func (p *process) alive(l *link, e links.LiveEvent) {
 	for _, e := range here.live.Effects(nil) {
 		switch e.Kind {
 		case links.LiveSendProbe:
-			p.send(l, func() { other.probed(l, e.ID) })
+			p.send(l, func() { other.alive(l, links.LiveEvent{Kind: links.LiveProbed, ID: e.ID}) })
 		case links.LivePeerSilent:
 			p.w.Cover.Mark("a silent peer was given up")
 			p.closed(l)
 			p.tellsEnd(l, func() {})
 			return
-		case links.LiveSendAck: // see probed
+		case links.LiveSendAck:
+			p.send(l, func() { other.alive(l, links.LiveEvent{Kind: links.LiveAcked, ID: e.ID}) })
 		}
 	}
 	at, ok := here.live.NextDeadline()
 	here.tick.set(p, at, ok, func() { p.alive(l, links.LiveEvent{Kind: links.LiveTick}) })
-}
-
-// probed acknowledges a probe.
-func (p *process) probed(l *link, id uint64) {
-	other := l.other(p)
-	p.send(l, func() { other.alive(l, links.LiveEvent{Kind: links.LiveAcked, ID: id}) })
 }
 
 // cut ends the link: nothing arrives any more, and each end notices in its own time.

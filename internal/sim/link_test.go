@@ -88,9 +88,6 @@ var linkMutants = []mutant{
 	{"a peer that is silent is kept", "internal/link/liveness.go", []string{
 		"	case now.Reached(l.deadline):\n", "	case false:\n",
 	}, []string{"I11", "I12"}},
-	{"a peer that is heard is taken for one that hears", "internal/link/liveness.go", []string{
-		"		l.effects = append(l.effects, LiveEffect{Kind: LiveSendAck, ID: ev.ID})\n", "		l.deadline = now.Add(l.cfg.SilentAfter)\n",
-	}, []string{"I11", "I12"}},
 	{"each end keeps the link that came last", "internal/link/slot.go", []string{
 		"	case incoming.Dialled == (self < incoming.Peer):\n", "	case true:\n",
 	}, []string{"I12", "I11"}},
