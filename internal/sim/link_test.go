@@ -90,11 +90,8 @@ var linkMutants = []mutant{
 	}, []string{"I11", "I12"}},
 	{"each end keeps the link that came last", "internal/link/slot.go", []string{
 		"	case incoming.Dialled == (self < incoming.Peer):\n", "	case true:\n",
-	}, []string{"I12", "I11"}},
+	}, []string{"I9", "I12", "I11"}},
 	{"each end keeps the link that it dialled", "internal/link/slot.go", []string{
 		"	case incoming.Dialled == (self < incoming.Peer):\n", "	case incoming.Dialled:\n",
 	}, []string{"I12", "I11"}},
-	{"a link is kept until it is found silent, whoever dials anew", "internal/link/slot.go", []string{
-		"	case incoming.Dialled == existing.Dialled:\n		return Replace\n", "	case incoming.Dialled == existing.Dialled:\n		return RefuseDuplicate\n",
-	}, []string{"FO-08", "I12"}},
 }
