@@ -91,7 +91,4 @@ var linkMutants = []mutant{
 	{"each end keeps the link that came last", "internal/link/slot.go", []string{
 		"	case incoming.Dialled == (self < incoming.Peer):\n", "	case true:\n",
 	}, []string{"I9", "I12", "I11"}},
-	{"each end keeps the link that it dialled", "internal/link/slot.go", []string{
-		"	case incoming.Dialled == (self < incoming.Peer):\n", "	case incoming.Dialled:\n",
-	}, []string{"I12", "I11"}},
 }
