@@ -93,7 +93,7 @@ sim: ## simulate histories of the protocol; SEEDS=, FROM=, SEED=0x… for one (M
 
 .PHONY: sim-faults
 sim-faults: ## simulate a move with each fault before each step, and PAIRS=1 of them around its commit; EVERY=n plays one in n
-	go test -count=1 -v -timeout=180m -run='^Test(EachFault.*$(if $(filter 1,$(PAIRS)),|TwoFaults.*))$$' ./internal/sim \
+	go test -count=1 -v -timeout=180m -run='^Test(ALinkThatIsHurt.*|EachFault.*$(if $(filter 1,$(PAIRS)),|TwoFaults.*))$$' ./internal/sim \
 		-args -every=$(EVERY) $(if $(filter 1,$(PAIRS)),-pairs)
 
 .PHONY: proctest

@@ -392,7 +392,9 @@ func (o *moveOut) settle() {
 	o.linkLost = o.node.linkOf(o.to) == nil
 }
 
-// confirm writes the Actor's row again, as its owner.
+// confirm writes the Actor's row again, as its owner. It reads it until it has an answer: a row
+// that could not be read would be taken for one that is gone, and the Actor be dropped that the
+// row says is here.
 func (o *moveOut) confirm() relay.SourceEvent {
 	e := relay.SourceEvent{Is: relay.SourceConfirmed}
 	if o.takeRow(); !o.locked {
@@ -402,11 +404,16 @@ func (o *moveOut) confirm() relay.SourceEvent {
 	if err := o.node.confirm(o.cell); err != nil {
 		e.Failure = failureOfMove(err)
 	}
-	row, found, err := o.node.readRow(o.node.life, o.cell.ref.ID)
-	if err == nil {
-		e.Row, e.Found = row, found
+	for wait := createWaitMin; ; wait = min(2*wait, settleWaitMax) {
+		row, found, err := o.node.readRow(o.node.life, o.cell.ref.ID)
+		if err == nil {
+			e.Row, e.Found = row, found
+			return e
+		}
+		if !pause(o.node.life, wait) {
+			return e
+		}
 	}
-	return e
 }
 
 // sealed seals the Actor's gate, if it is not, and returns its mover.

@@ -161,9 +161,9 @@ func (p *process) choose(c *creation.Call, excluded map[string]bool) creation.So
 }
 
 func (a *caller) run(row *store.Authority) {
-	a.peer = a.p.linkTo(row.RID, row.LeaseGen)
+	a.p.waitsFor(a.machine, place{RID: row.RID, Lifecycle: row.LeaseGen})
 	a.p.tell(row, a.call.Deadline, a.call.request, func(r creation.Result, f *creation.Failure) {
-		a.peer = nil
+		a.peer, a.with = nil, place{}
 		a.step(creation.SourceEvent{Is: creation.SourceAnswered, Result: r, Failure: f})
 	})
 }
@@ -196,5 +196,8 @@ func (p *process) tell(row *store.Authority, deadline clock.Mono, request []byte
 			p.w.Cover.Mark("asked by another than the coordinator")
 		}
 		to.create(job, waits, func(r creation.Result, f *creation.Failure) { reply(answer{result: r}, f) })
+		if r := to.running[job.Op.Op]; r != nil && r.with == (place{}) {
+			to.waitsFor(r.machine, place{RID: p.rid, Lifecycle: p.lease.Gen})
+		}
 	}, func(a answer, f *creation.Failure) { done(a.result, f) })
 }

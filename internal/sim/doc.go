@@ -20,6 +20,10 @@
 // come to rest in bounded time and each id must answer; and the destruction of all, after
 // which nothing may be left. The oracle watches throughout, see ledger.
 //
+// Processes meet by links, whose ends do not know the same at the same time: see link.go. Who
+// dials, which of two links stays and when a peer is silent say the cores of internal/link; what
+// an end that is over still takes, sends and ends is the rule of internal/node and engine, by hand.
+//
 // A world of moves (the files move_*) runs the machines of relay and the routes of session
 // instead, in a shell that is internal/node's by hand: the same rules of what is held where,
 // what is acknowledged when, and when originals go. Actors move while writers and clients talk

@@ -12,8 +12,9 @@ type Faults struct {
 	// Each round, in a world of moves: the Store loses what it has answered lately.
 	Failover int
 	// Each message, and each round: a slow way; a link that ends with all that is under way;
-	// one direction that stands still; no link between two nodes for a while.
-	SlowNet, Cut, Stall, Partition int
+	// one direction that stands still; no link between two nodes for a while; one direction
+	// that loses all; an end of which the other does not learn.
+	SlowNet, Cut, Stall, Partition, OneWay, HalfOpen int
 	// Each event of a process, and each round: it dies; it sleeps; it sleeps and another one
 	// is started in its place; it takes nothing new and then dies.
 	Crash, Pause, Replace, Stop int
@@ -58,6 +59,8 @@ func (k Kind) draw(t *Tape) Faults {
 		{k.network, &f.Cut, 4, 40},
 		{k.network, &f.Stall, 10, 60},
 		{k.network, &f.Partition, 10, 60},
+		{k.network, &f.OneWay, 4, 40},
+		{k.network, &f.HalfOpen, 4, 40},
 		{k.process, &f.Crash, 1, 6},
 		{k.process, &f.Pause, 1, 6},
 		{k.process, &f.Replace, 1, 3},
@@ -85,6 +88,7 @@ type Settings struct {
 	actorsMax, spotsMax        int // of a node; 0: no limit
 	places, waiting            int // of creations at a node
 	hold                       time.Duration
+	manual                     bool // both of a pair dial
 	// What the application's parts and the calls do, in 256ths.
 	rejects, breaks, drags, hangs int
 	abandons, destroys, others    int
@@ -104,7 +108,7 @@ func (k Kind) settings(t *Tape) Settings {
 		waiting:   [...]int{16, 1}[t.choose(2)],
 		hold:      [...]time.Duration{0, 0, 0, 6 * time.Second}[t.choose(4)],
 		rejects:   rare(80), breaks: rare(60), drags: rare(120), hangs: rare(40),
-		abandons: rare(40), destroys: [...]int{40, 90, 140}[t.choose(3)], others: rare(40),
+		abandons: rare(40), destroys: [...]int{40, 90, 140}[t.choose(3)], others: rare(40), manual: k.network && t.choose(3) == 2,
 	}
 }
 

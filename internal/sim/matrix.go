@@ -41,6 +41,12 @@ func matrix() (cells []Cell) {
 				}
 				add(of.step, fault, state+" × "+fault)
 			}
+			for _, fault := range linkFaults {
+				if state == "S R01 reserve" || state == "S R03 permit" || state == "S R04" || state == "T R06" || state == "T R11" || state == "T R12" || state[0] == 'O' {
+					continue // they wait for nothing of a link
+				}
+				add(of.step, fault, state+" × "+fault)
+			}
 		}
 	}
 	for _, of := range []struct{ step, state string }{{"R01", "S R01 reserve"}, {"R01", "T R01"}, {"R11", "T R11"}, {"R03 to R08, back", "S abort"}} {
@@ -111,9 +117,27 @@ func matrix() (cells []Cell) {
 	return cells
 }
 
+// linkFaults are what becomes of a link without both ends' knowledge, as machines meet it that have
+// to do with the process at its other end: one end is over; what comes one way is lost; there is
+// another link.
+var linkFaults = []string{"half-open", "one way", "new link"}
+
+// CreationMatrix lists the cells of links in the fault matrix of creations: the caller's machine
+// that waits for its target, and the target's that somebody waits for behind a link.
+var CreationMatrix = creationMatrix()
+
+func creationMatrix() (cells []Cell) {
+	for _, step := range []string{"source run", "target enter", "target read", "target stage", "target finish"} {
+		for _, fault := range append([]string{"cut"}, linkFaults...) {
+			cells = append(cells, Cell{step, fault, []string{step + " × " + fault, step + resting + " × " + fault}})
+		}
+	}
+	return cells
+}
+
 // Unreached returns the cells of which the Cover has nothing.
-func Unreached(c *Cover) (cells []Cell) {
-	for _, cell := range Matrix {
+func Unreached(of []Cell, c *Cover) (cells []Cell) {
+	for _, cell := range of {
 		if len(c.Missing(cell.Marks)) == len(cell.Marks) {
 			cells = append(cells, cell)
 		}

@@ -18,16 +18,15 @@ type host struct {
 	out       []*leaving
 	in        []*arriving
 	preparing map[string]*arriving
-	pending   map[uint64]*pending // requests, unique in the process
-	corrs     uint64
+	pending   map[correlation]*pending
+	corrs     uint64 // of requests within the process
 	routes    map[string]*route
 	sessions  []*conn
-	newest    map[string]store.LeaseGen // of each RID that was ever linked
-	known     store.Epoch               // the Store's
-	round     int                       // of writing all rows again
-	seen      map[string]store.Version  // moves to here that the last scan found unknown
-	permits   int                       // moves that leave now
-	permitted []func()                  // that wait for a place
+	known     store.Epoch              // the Store's
+	round     int                      // of writing all rows again
+	seen      map[string]store.Version // moves to here that the last scan found unknown
+	permits   int                      // moves that leave now
+	permitted []func()                 // that wait for a place
 	writers   []*writer
 	late      []func() // what waits until the process may act
 }
@@ -35,7 +34,7 @@ type host struct {
 func newHost(p *process) *host {
 	return &host{
 		process: p, actors: map[string]*actor{}, rooms: map[string]*room{}, preparing: map[string]*arriving{},
-		pending: map[uint64]*pending{}, routes: map[string]*route{}, newest: map[string]store.LeaseGen{}, seen: map[string]store.Version{},
+		pending: map[correlation]*pending{}, routes: map[string]*route{}, seen: map[string]store.Version{},
 	}
 }
 
@@ -50,7 +49,7 @@ func (h *host) linkOf(to place) *link { return h.linkTo(to.RID, to.Lifecycle) }
 func (h *host) peer(l *link) place { return l.other(h.process).host.self() }
 
 // lost reports whether the link is gone, as this end sees it.
-func (h *host) lost(l *link) bool { return h.links[l.other(h.process).slot] != l }
+func (h *host) lost(l *link) bool { return l.end(h.process).gone }
 
 // tell sends a record that is not answered.
 func (h *host) tell(l *link, at func(to *host)) {
@@ -99,35 +98,44 @@ type reply struct {
 	v    any
 }
 
-type pending struct {
-	link *link // nil: the process's own
-	done func(reply)
+// correlation tells a request from the others that went by the same link; nil: within the
+// process.
+type correlation struct {
+	link *link
+	n    uint64
 }
+
+type pending struct{ done func(reply) }
 
 // await registers a request that was sent by the link, until its deadline.
 func (h *host) await(l *link, deadline clock.Mono, done func(reply)) (corr uint64) {
-	h.corrs++
-	corr = h.corrs
-	h.pending[corr] = &pending{l, done}
+	last := &h.corrs
+	if l != nil {
+		last = &l.end(h.process).corrs
+	}
+	*last++
+	is := correlation{l, *last}
+	h.pending[is] = &pending{done}
 	if deadline != clock.Never {
 		h.at(deadline, func() {
-			if p := h.pending[corr]; p != nil {
-				delete(h.pending, corr)
+			if p := h.pending[is]; p != nil {
+				delete(h.pending, is)
 				p.done(reply{fail: errNoReply, late: true})
 			}
 		})
 	}
-	return corr
+	return is.n
 }
 
 // complete ends a request with what came over its link.
 func (h *host) complete(l *link, corr uint64, r reply) {
-	p := h.pending[corr]
-	if p == nil || p.link != l {
+	is := correlation{l, corr}
+	p := h.pending[is]
+	if p == nil {
 		h.w.Cover.Mark("late reply")
 		return
 	}
-	delete(h.pending, corr)
+	delete(h.pending, is)
 	p.done(r)
 }
 
@@ -142,7 +150,6 @@ func (h *host) answer(l *link, corr uint64, r reply) {
 // linked is told of a new link.
 func (h *host) linked(l *link) {
 	p := h.peer(l)
-	h.newest[p.RID] = max(h.newest[p.RID], p.Lifecycle)
 	for _, o := range slices.Clone(h.out) {
 		if o.to == p {
 			o.linked(l)
@@ -153,9 +160,11 @@ func (h *host) linked(l *link) {
 
 // unlinked ends what hangs on a link.
 func (h *host) unlinked(l *link) {
-	for corr := uint64(1); corr <= h.corrs && len(h.pending) > 0; corr++ {
-		if p := h.pending[corr]; p != nil && p.link == l {
-			delete(h.pending, corr)
+	here := l.end(h.process)
+	for n := here.corrsAt + 1; n <= here.corrs; n++ {
+		is := correlation{l, n}
+		if p := h.pending[is]; p != nil {
+			delete(h.pending, is)
 			p.done(reply{fail: errLinkLost, lost: true})
 		}
 	}

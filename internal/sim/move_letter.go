@@ -148,7 +148,7 @@ func (h *host) dispatchHere(o *op, a *actor, second bool) {
 		f = a.push(l)
 	}
 	if f != nil {
-		delete(h.pending, corr)
+		delete(h.pending, correlation{n: corr})
 		h.over(o, reply{fail: f}, nil, true)
 	}
 }

@@ -10,20 +10,23 @@ import (
 // This file is how a move from a process ends.
 
 func (o *leaving) confirm() {
-	h, a := o.h, o.a
-	finish := func(f *failure) {
-		h.read(o.machine, a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
-			e := relay.SourceEvent{Is: relay.SourceConfirmed}
-			if f != nil {
-				e.Failure = f.relay()
-			}
-			if err == nil {
-				e.Row, e.Found = row, found
-			}
-			o.done(e)
-		})
-	}
-	o.takeRow(func() { h.confirm(a, o.machine, finish) })
+	o.takeRow(func() { o.h.confirm(o.a, o.machine, o.confirmed) })
+}
+
+// confirmed reads the row, until it has an answer.
+func (o *leaving) confirmed(f *failure) {
+	o.h.read(o.machine, o.a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+		if err != nil {
+			o.h.w.Cover.Mark("a confirmed row could not be read")
+			o.h.after(again, func() { o.confirmed(f) })
+			return
+		}
+		e := relay.SourceEvent{Is: relay.SourceConfirmed, Row: row, Found: found}
+		if f != nil {
+			e.Failure = f.relay()
+		}
+		o.done(e)
+	})
 }
 
 // end brings the Actor to life again, if it stays.

@@ -26,6 +26,7 @@ func (m *moves) expectRest(when string) {
 			w.fail("I11", "%s %s has %s", when, p.name(), left)
 		}
 	}
+	w.expectLinks(when)
 	for _, id := range m.ids {
 		m.expectAtPlace(when, id)
 	}

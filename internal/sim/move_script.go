@@ -69,6 +69,17 @@ var scriptFaults = []struct {
 	{"S hears nothing of T, half-open", func(w *World) { w.deaf(0, 1, 6*time.Second) }},
 	{"O hears nothing of S for 2 s", func(w *World) { w.deaf(2, 0, 2*time.Second) }},
 	{"O hears nothing of T, half-open", func(w *World) { w.deaf(2, 1, 6*time.Second) }},
+	{"S-T half-open at S", func(w *World) { w.halve(0, 1) }},
+	{"S-T half-open at T", func(w *World) { w.halve(1, 0) }},
+	{"T-O half-open at T", func(w *World) { w.halve(1, 2) }},
+	{"S-O half-open at O", func(w *World) { w.halve(2, 0) }},
+	{"S links T anew at once", func(w *World) { w.relink(0, 1, 0) }},
+	{"S links T anew, and what it sent is late", func(w *World) { w.relink(0, 1, 300*time.Millisecond) }},
+	{"S links O anew, and what it sent is late", func(w *World) { w.relink(0, 2, 300*time.Millisecond) }},
+	{"T links O anew, and what it sent is late", func(w *World) { w.relink(1, 2, 300*time.Millisecond) }},
+	{"T gets nothing more of S", func(w *World) { w.mute(w.between(0, 1), w.slots[1].process) }},
+	{"S gets nothing more of T", func(w *World) { w.mute(w.between(0, 1), w.slots[0].process) }},
+	{"O gets nothing more of T", func(w *World) { w.mute(w.between(1, 2), w.slots[2].process) }},
 	{"refused", func(w *World) { w.forced = "refused" }},
 	{"lost request", func(w *World) { w.forced = "lost request" }},
 	{"late request", func(w *World) { w.forced = "late request" }},
@@ -263,9 +274,24 @@ func (w *World) between(a, b int) *link {
 	return nil
 }
 
-func (w *World) part(a, b int, d time.Duration) {
-	w.apart[a][b] = w.now + d
-	w.cut(w.between(a, b))
+// halve ends the link of two nodes at that of slot n, of which the other does not learn.
+func (w *World) halve(n, other int) { w.shut(w.between(n, other), w.slots[n].process) }
+
+// relink does so, and has the node dial anew at once. What it sent before is late by so much.
+func (w *World) relink(n, other int, late time.Duration) {
+	l := w.between(n, other)
+	if l == nil {
+		return
+	}
+	if late > 0 {
+		w.stall(l, l.other(w.slots[n].process), late)
+	}
+	w.halve(n, other)
+	w.post(brief, w.slots[n].process, func() {
+		if p := w.inSlot(n); p != nil {
+			p.dialAll()
+		}
+	})
 }
 
 // brief is about the time that a record takes.
@@ -292,15 +318,9 @@ func (w *World) endGrace(after time.Duration) {
 
 // deaf has the process of slot n hear nothing of the other for a while.
 func (w *World) deaf(n, other int, d time.Duration) {
-	l := w.between(n, other)
-	if l == nil {
-		return
+	if l := w.between(n, other); l != nil {
+		w.stall(l, w.slots[n].process, d)
 	}
-	side := 0
-	if l.ends[1] == w.slots[n].process {
-		side = 1
-	}
-	w.stall(l, side, d)
 }
 
 // stop tells what runs that the node has begun to stop.

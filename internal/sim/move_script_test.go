@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	everyFlag = flag.Int("every", 79, "of the scripts of moves play one in so many")
+	everyFlag = flag.Int("every", 97, "of the scripts of moves play one in so many")
 	pairsFlag = flag.Bool("pairs", false, "play also scripts with two faults around the commit")
 )
 

@@ -224,7 +224,7 @@ func (s *conn) forward(b *bound, o *op) {
 			m.away = &wayBack{to: h.self(), corr: corr}
 		}
 		if f := b.cell.push(m); f != nil {
-			delete(h.pending, corr)
+			delete(h.pending, correlation{n: corr})
 			h.w.moves.book.ended(o, reply{fail: f})
 		}
 		return
@@ -383,12 +383,12 @@ func (w *passage) submit() {
 		w.held = w.held[1:]
 		b := s.to(w.id)
 		switch {
-		case p.o.asks && h.pending[p.corr] == nil: // it has ended
+		case p.o.asks && h.pending[correlation{n: p.corr}] == nil: // it has ended
 		case b.lost(h):
-			delete(h.pending, p.corr)
+			delete(h.pending, correlation{n: p.corr})
 			h.w.moves.book.ended(p.o, reply{fail: errLinkLost})
 		default:
-			delete(h.pending, p.corr)
+			delete(h.pending, correlation{n: p.corr})
 			s.forward(b, p.o)
 		}
 		w.step(session.RouteEvent{Kind: session.RouteSubmitted, Size: 1}, nil)
@@ -399,8 +399,8 @@ func (w *passage) drop() {
 	h := w.s.h
 	w.answer(errUnbound)
 	for _, p := range w.held {
-		if !p.o.asks || h.pending[p.corr] != nil {
-			delete(h.pending, p.corr)
+		if !p.o.asks || h.pending[correlation{n: p.corr}] != nil {
+			delete(h.pending, correlation{n: p.corr})
 			h.w.moves.book.ended(p.o, reply{fail: errUnbound})
 		}
 	}

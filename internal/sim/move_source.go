@@ -131,7 +131,7 @@ func (o *leaving) run() {
 		case due:
 			o.doing = sourceSteps[e.Do]
 			h.w.note(h.process, o.doing, o.a.ref.id, sourceWhats[e.Do], uint64(o.a.ref.gen))
-			o.peer = h.linkOf(o.to)
+			h.waitsFor(o.machine, o.to)
 			o.busy = true
 			o.perform(&e)
 			continue
@@ -148,7 +148,7 @@ func (o *leaving) run() {
 			o.told = true
 			happened.Is = relay.SourceStopping
 		default:
-			o.peer = h.linkOf(o.to)
+			h.waitsFor(o.machine, o.to)
 			at, ok := o.src.NextDeadline()
 			o.tick.set(h.process, at, ok, func() {
 				if !o.busy && !o.over {

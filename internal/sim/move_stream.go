@@ -36,10 +36,14 @@ func (b *book) arrives(id string, key bindingKey) {
 	}
 }
 
-// rebound is told that a Session which is being resumed has given a binding away.
+// rebound is told that a Session which is being resumed has given a binding away. It knows, unless
+// it had bound its Actor once more, and what came of that did not reach it any more, or the
+// binding hangs on a link that is over.
 func (b *book) rebound(old *conn, to *bound) {
 	old.went = append(old.went, to.gen)
-	if now := old.to(to.ref.id); now != nil && now.gen == to.gen && !now.ended {
+	t := b.tale(bindingKey{session: old.n, gen: to.gen})
+	now := old.to(to.ref.id)
+	if now != nil && now.gen == to.gen && !now.ended && !t.renewed && (now.link == nil || !now.link.over()) {
 		b.w.fail("I9", "session %d does not know that its binding %d to %s was taken over", old.n, to.gen, to.ref.id)
 	}
 }

@@ -9,6 +9,7 @@ type tale struct {
 	of                     store.ObjectGen
 	replaced, disconnected int
 	by                     uint64 // the Session that has replaced it
+	renewed                bool   // by its own Session
 }
 
 func (b *book) tale(key bindingKey) *tale {
@@ -20,11 +21,13 @@ func (b *book) tale(key bindingKey) *tale {
 }
 
 // disconnected is told when the Actor's Spot is (MB-04). Its client must be lost: its Session
-// over, or parted with it, or on another side of a lost link; one that is reserved is not.
+// over or about to be, or parted with it, or on another side of a lost link; one that is reserved
+// is not.
 func (b *book) disconnected(a *actor, key bindingKey) {
 	b.w.Cover.Mark("disconnected")
 	s := b.sessions[key.session]
-	if to := s.to(a.ref.id); !s.closed && !s.h.dead && to != nil && to.gen == key.gen && !to.ended && (key.link == nil || !key.link.cut) {
+	ends := s.closed || s.h.dead || s.keep != nil && s.keep.why != ""
+	if to := s.to(a.ref.id); !ends && to != nil && to.gen == key.gen && !to.ended && (key.link == nil || !key.link.over()) {
 		b.w.fail("MB-04", "the client of binding %d of session %d to %s is called lost, and the session goes on", key.gen, key.session, a.ref.id)
 	}
 	if t := b.tale(key); t.disconnected+t.replaced > 0 {
@@ -50,7 +53,10 @@ func (b *book) registers(a *actor, key bindingKey) {
 }
 
 // renewed is told that a Session has bound its Actor by another binding.
-func (b *book) renewed(key bindingKey) { b.tale(key).replaced++ }
+func (b *book) renewed(key bindingKey) {
+	b.tale(key).replaced++
+	b.tale(key).renewed = true
+}
 
 // actsFor checks what a client's packet does: nothing of a binding that is over, be it by a
 // resumption (FO-15), and nothing behind a later packet of that client by whatever Session.

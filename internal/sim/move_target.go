@@ -67,7 +67,7 @@ func (i *arriving) run() {
 				h.w.moves.book.ready()
 			}
 			h.w.note(h.process, i.doing, i.a.ref.id, targetWhats[e.Do], uint64(i.a.ref.gen))
-			i.peer = h.linkOf(i.from)
+			h.waitsFor(i.machine, i.from)
 			i.busy, i.assembles = true, e.Do == relay.TargetAssemble
 			i.perform(&e)
 			continue
@@ -82,7 +82,7 @@ func (i *arriving) run() {
 				happened = relay.TargetEvent{Is: relay.TargetBroken, Failure: &relay.Failure{Kind: errkind.DataLost, Text: "checksum"}}
 			}
 		default:
-			i.peer = h.linkOf(i.from)
+			h.waitsFor(i.machine, i.from)
 			at, ok := i.target.NextDeadline()
 			i.tick.set(h.process, at, ok, func() {
 				if !i.busy && !i.over {

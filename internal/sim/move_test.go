@@ -18,11 +18,5 @@ func TestMovesKeepTheirInvariantsInEveryHistory(t *testing.T) {
 	if seeds == 0 {
 		return
 	}
-	unreached := Unreached(all)
-	for _, c := range unreached {
-		t.Logf("not reached: %s × %s %q", c.Step, c.Fault, c.Marks)
-	}
-	if len(unreached) > 0 && seeds >= moveGuardedAll {
-		t.Errorf("the batch did not reach %d of %d cells of the matrix", len(unreached), len(Matrix))
-	}
+	expectReached(t, Matrix, all, seeds >= moveGuardedAll)
 }

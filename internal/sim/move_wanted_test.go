@@ -16,9 +16,13 @@ var moved = []string{
 
 // moveWanted is what the runs of each kind must have reached.
 var moveWanted = map[string][]string{
-	"moves, calm":    moved,
-	"moves, store":   slices.Concat(moved, []string{"failover that lost changes", "rows are written again", "outage", "lost answer", "late request"}),
-	"moves, network": slices.Concat(moved, []string{"cut", "stall", "partition", "relayed again over a new link", "sent again by a fresh way"}),
+	"moves, calm":  moved,
+	"moves, store": slices.Concat(moved, []string{"failover that lost changes", "rows are written again", "outage", "lost answer", "late request"}),
+	"moves, network": slices.Concat(moved, []string{
+		"cut", "stall", "partition", "half-open", "one way", "a link was replaced", "a silent peer was given up",
+		"a record of a link that is over was dropped", "a second link was refused",
+		"relayed again over a new link", "sent again by a fresh way",
+	}),
 	"moves, process": slices.Concat(moved, []string{"crash", "pause", "replace", "stop", "unavailable with its dead owner", "lease superseded"}),
 	"moves, swarm":   {"committed moves", "not moved", "executed after a move"},
 }

@@ -67,6 +67,7 @@ const (
 
 func (w *World) newMoves(k Kind) *moves {
 	w.Settings = Settings{Faults: k.draw(w.Tape), nodes: 3 + w.choose(2), hold: recoveryHold, actorsMax: [...]int{0, 0, 2}[w.choose(3)]}
+	w.manual = k.network && w.choose(3) == 2
 	rare := func(strong int) int { return [...]int{0, strong / 4, strong}[w.choose(3)] }
 	m := &moves{
 		w: w, places: [...]int{16, 1}[w.choose(2)],

@@ -92,18 +92,23 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, m := range slices.Concat(mutants, moveMutants) {
-		tests := []string{"TestCreationKeeps"}
-		if n >= len(mutants) {
-			tests = []string{"TestAClientThatIsLost", "TestEachFault", "TestMovesKeep", "TestTwoFaults"}
+	for _, of := range []struct {
+		mutants []mutant
+		tests   []string
+	}{
+		{mutants, []string{"TestCreationKeeps"}},
+		{moveMutants, []string{"TestAClientThatIsLost", "TestEachFault", "TestMovesKeep", "TestTwoFaults"}},
+		{linkMutants, []string{"TestALinkThatIsHurt", "TestMovesKeep", "TestCreationKeeps"}},
+	} {
+		for _, m := range of.mutants {
+			t.Run(m.name, func(t *testing.T) {
+				violated, seeds := m.run(t, root, of.tests)
+				t.Logf("%s after %s: %s", violated, seeds, m.name)
+				if !slices.Contains(m.found, violated) {
+					t.Errorf("violated %q: want one of %q", violated, m.found)
+				}
+			})
 		}
-		t.Run(m.name, func(t *testing.T) {
-			violated, seeds := m.run(t, root, tests)
-			t.Logf("%s after %s: %s", violated, seeds, m.name)
-			if !slices.Contains(m.found, violated) {
-				t.Errorf("violated %q: want one of %q", violated, m.found)
-			}
-		})
 	}
 }
 

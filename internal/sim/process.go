@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,9 +65,13 @@ type process struct {
 	entering []*run // that wait for a place
 	apps     int    // parts of the application that run
 	calls    int
-	seen     map[string]store.Version // reservations that the last scan found
-	links    []*link                  // by slot; nil: none
-	host     *host                    // in a world of moves: what is at it
+	seen     map[string]store.Version  // reservations that the last scan found
+	links    []*link                   // by slot; nil: none
+	dialled  []*link                   // that are being opened or not over, by slot
+	newest   map[string]store.LeaseGen // of each RID that was ever linked
+	opens    int                       // links that were opened
+	heard    []int                     // the latest of them by which a record came, by slot
+	host     *host                     // in a world of moves: what is at it
 	requests map[uint64]*request
 	asked    uint64
 }
@@ -75,6 +80,12 @@ type process struct {
 type machine struct {
 	doing string // as the coverage names it
 	peer  *link  // on which it waits for an answer
+	with  place  // of the process at its other end, also when it is lost
+}
+
+// waitsFor says with which process the machine has to do now.
+func (p *process) waitsFor(m *machine, other place) {
+	m.with, m.peer = other, p.linkTo(other.RID, other.Lifecycle)
 }
 
 func (p *process) name() string { return fmt.Sprintf("%s/%d", p.rid, p.number) }
@@ -122,7 +133,8 @@ func (w *World) restart(slot int, after time.Duration) {
 			w: w, slot: slot, number: w.processes, rid: s.rid, drift: w.drawDrift(),
 			clockStart: clock.Mono(w.processes) * clock.Mono(time.Hour),
 			running:    map[store.OpID]*run{}, claims: map[store.OpID]bool{}, objects: map[string]*object{}, seen: map[string]store.Version{},
-			links: make([]*link, len(w.slots)), requests: map[uint64]*request{},
+			links: make([]*link, len(w.slots)), dialled: make([]*link, len(w.slots)), heard: make([]int, len(w.slots)),
+			newest: map[string]store.LeaseGen{}, requests: map[uint64]*request{},
 		}
 		for _, t := range actorTypes {
 			if !w.chance(w.others / 2) {
@@ -302,9 +314,7 @@ func (p *process) die(how string) {
 			break
 		}
 	}
-	for _, l := range p.links {
-		w.cut(l)
-	}
+	p.cutAll()
 	if p.host != nil {
 		w.moves.book.died(p.host)
 	}
@@ -315,14 +325,21 @@ func (p *process) die(how string) {
 	}
 }
 
+// cutAll cuts all links of the process.
+func (p *process) cutAll() {
+	for _, l := range slices.Clone(p.w.links) {
+		if l.joins(p) {
+			p.w.cut(l)
+		}
+	}
+}
+
 // sleep has the process get nothing for a while, as one that is stopped by its machine.
 func (p *process) sleep(d time.Duration) {
 	p.paused = true
 	p.w.note(p, "sleeps", "", d.String(), 0)
 	if d > 5*time.Second { // its peers' links notice
-		for _, l := range p.links {
-			p.w.cut(l)
-		}
+		p.cutAll()
 	}
 	p.w.post(d, nil, p.wake)
 }

@@ -104,7 +104,22 @@ func (b *batch) add(seed uint64, o Outcome, differs bool) {
 // req: CR-13
 // req: CR-15
 func TestCreationKeepsItsInvariantsInEveryHistory(t *testing.T) {
-	playBatch(t, Kinds, wanted, wantedOfMany)
+	all, seeds := playBatch(t, Kinds, wanted, wantedOfMany)
+	if seeds > 0 {
+		expectReached(t, CreationMatrix, all, seeds >= guardedAll)
+	}
+}
+
+// expectReached tells which cells were not reached; if must be, that is a failure.
+func expectReached(t *testing.T, matrix []Cell, c *Cover, must bool) {
+	t.Helper()
+	unreached := Unreached(matrix, c)
+	for _, c := range unreached {
+		t.Logf("not reached: %s × %s %q", c.Step, c.Fault, c.Marks)
+	}
+	if len(unreached) > 0 && must {
+		t.Errorf("the batch did not reach %d of %d cells of the matrix", len(unreached), len(matrix))
+	}
 }
 
 // playBatch plays the seeds, which have to reach what is wanted of each kind, and of many together.

@@ -22,7 +22,8 @@ var wanted = map[string][]string{
 		"target read × lost answer", "target finish × lost answer", "target finish × late request", "target finish × refused",
 	}),
 	"network": slices.Concat(always, []string{
-		"cut", "stall", "partition", "source run × cut", "no link to the target", "recalled true", "recalled false",
+		"cut", "stall", "partition", "half-open", "one way", "a link was replaced", "a silent peer was given up",
+		"a record of a link that is over was dropped", "source run × cut", "source run × half-open", "source run × one way", "source run × new link", "no link to the target", "recalled true", "recalled false",
 		"found a reservation that nobody told of", "asked by another than the coordinator", "failure Unavailable",
 	}),
 	"process": slices.Concat(always, []string{

@@ -19,6 +19,7 @@ type World struct {
 	slots     []*slot
 	living    []*process // also such as sleep while another has their place
 	links     []*link
+	dials     int
 	apart     [][]time.Duration // two slots do not link before
 	names     []string          // ids of objects
 	ledger    ledger
@@ -235,6 +236,7 @@ func (w *World) expectRest(when string) {
 			w.fail("I11", "%s %s", when, left)
 		}
 	}
+	w.expectLinks(when)
 	for _, id := range w.names {
 		i := w.ledger.last[id]
 		if i == nil || i.gone {
