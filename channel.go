@@ -262,9 +262,9 @@ func (n *Node) Channel(name string) Addr {
 }
 
 // SetChannelWeight changes the node's share of a channel of Config.Channels or ChannelServers,
-// from what others send after they have heard of it. With 0 nothing new comes; what has come is worked off.
-// Kinds: NotConfigured, the node does not serve the channel; InvalidOperation, the weight is
-// not in 0 to 10,000; ShuttingDown, as a node that stops has weight 0 in all channels.
+// from what others send after they have heard of it. With 0 nothing new comes; what has come is
+// worked off. Kinds: NotConfigured, the node does not serve the channel; InvalidOperation, the
+// weight is not in 0 to 10,000; ShuttingDown, as a node that stops has weight 0 in all channels.
 func (n *Node) SetChannelWeight(name string, weight int) error {
 	return n.inner.SetChannelWeight(name, weight)
 }

@@ -124,7 +124,7 @@ type Config struct {
 	Channels []Channel
 	// ChannelServers and ChannelClients are channels that have connections of their own: those
 	// that the node serves, each by a port, and those that it sends to. A channel may be in
-	// both, and is in Channels then at no node: a name has one way. Up to 64 each.
+	// both, but not in Channels too: a name has one way. Up to 64 each.
 	ChannelServers []ChannelServer
 	ChannelClients []ChannelClient
 

@@ -77,10 +77,11 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 
 // PeerStatus is what a node knows of another one in one of its meshes: Mesh, RID and Endpoint,
 // which may be "" where they are not known, and the Lifecycle of its process, or 0; or about a
-// channel with connections of its own, by Channel and an empty Mesh, where it may be the node
-// itself; Manual, if it is one of the configuration's Peers, or the node itself; its State, and Since when; Attempts, the dials since there
-// was a link; LastFailure, of up to about 260 bytes, why the last dial or link ended, beginning
-// with the kind of reason, such as "Rejected: badKey".
+// channel with connections of its own: then Mesh is "" and Channel its name, and it may be the
+// node itself. Manual, if it is one of the configuration's Peers, or the node itself; its State,
+// and Since when; Attempts, the dials since there was a link; LastFailure, of up to about 260
+// bytes, why the last dial or link ended, beginning with the kind of reason, such as "Rejected:
+// badKey".
 type PeerStatus = node.PeerStatus
 
 // PeerState says how far the link to a peer is.
