@@ -33,7 +33,8 @@ func (c *ActorCall) CloseSession(text string) error { return c.inner.CloseSessio
 // BindOrGet binds the Actor of that type and id to the Session, which it creates with
 // request, encoded as JSON, if it does not exist. If the Session has it bound already,
 // nothing is asked of anybody. A node that has just lost the Actor by a move is not asked
-// twice: its new place is looked up once.
+// twice: its new place is looked up once. It names no mesh, so on a
+// node that uses Actors of several it is InvalidOperation: there, GetOrCreateActor and Bind.
 //
 // Kinds: TypeMismatch: the id is of another type; Rejected: OnCreateActor refused it; and
 // those of Node.GetOrCreateActor and Bind.

@@ -33,6 +33,9 @@ type ChannelServer struct {
 	// Keys are those of the channel, as Config.MeshKeys, alike at its servers and clients. Whoever
 	// holds one may send to the channel. Default: those of the main mesh.
 	Keys [][]byte
+	// TLSFiles are as Config.MeshTLS, for the channel's connections, at all its servers and clients
+	// or at none. Default: MeshTLS.
+	TLSFiles TLSFiles
 	// Weight is as Channel's.
 	Weight int
 }
@@ -44,8 +47,9 @@ type ChannelServer struct {
 type ChannelClient struct {
 	// Name is the channel's.
 	Name string
-	// Keys are as ChannelServer's.
-	Keys [][]byte
+	// Keys and TLSFiles are as ChannelServer's.
+	Keys     [][]byte
+	TLSFiles TLSFiles
 	// Peers are servers of the channel, by what they listen on for its clients. They are all
 	// that a node without a Store knows, but for itself. Up to 1,024.
 	Peers []Peer

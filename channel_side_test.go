@@ -357,6 +357,26 @@ func TestChannelsWithConnectionsOfTheirOwnNeedNoStore(t *testing.T) {
 	}
 }
 
+// The connections are by TLS if the mesh's links are: who sends has shown its certificate.
+func TestAChannelsConnectionsByTLS(t *testing.T) {
+	inOneWorld(t, func(t *testing.T, w *world) {
+		root, app := ourRoot(t), jobsApp(newGate())
+		b := w.certified(zlnode.Config{RID: "b", ChannelServers: servesJobs, ChannelClients: sendsJobs}, app, root.Issue(t, "b"), root)
+		client := w.certified(zlnode.Config{RID: "client", ChannelClients: sendsJobs}, app, root.Issue(t, "client"), root)
+		bare := w.certified(zlnode.Config{RID: "bare", ChannelClients: sendsJobs}, app, nil)
+		for _, n := range []*zlnode.Node{b.Node, client.Node} {
+			jobServers(w, n, 1)
+			if got, want := whoOf(w, n, 2), "map[b to "+n.RID()+":2]"; got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		w.eventually("one without TLS gives up", func() bool {
+			p := toJobs(bare.Node, "b")
+			return p.State == zlnode.PeerReconnecting && strings.Contains(p.LastFailure, "TLS")
+		})
+	})
+}
+
 func TestMistakesOfChannelSidesAreFoundAtStart(t *testing.T) {
 	t.Parallel()
 	f := func(want string, kind zlnode.Kind, change func(c *zlnode.Config)) {
@@ -385,5 +405,6 @@ func TestMistakesOfChannelSidesAreFoundAtStart(t *testing.T) {
 	f(`channel "jobs": Keys of at least 16`, lacks, func(c *zlnode.Config) { c.ChannelClients[0].Keys = [][]byte{{1}} })
 	f("a channel name has 1 to 255", invalid, func(c *zlnode.Config) { c.ChannelClients[0].Name = "" })
 	f("can find no server", lacks, func(c *zlnode.Config) { c.ChannelClients[0].Name = "z" })
+	f("TLSFiles needs CertFile", lacks, func(c *zlnode.Config) { c.ChannelClients[0].TLSFiles.CertFile = "x" })
 	f("host and port are needed", invalid, func(c *zlnode.Config) { c.ChannelClients[0].Peers = []zlnode.Peer{{Endpoint: ":1"}} })
 }

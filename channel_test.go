@@ -593,3 +593,45 @@ func TestMistakesOfChannelsAreFoundAtStart(t *testing.T) {
 		c.Channels, c.MeshKey = []zlnode.Channel{{Name: "x"}}, nil
 	})
 }
+
+// What a message is part of goes on to all that its handlers send, to nodes, channels and topics.
+func TestAFlowGoesThroughNodesChannelsAndTopics(t *testing.T) {
+	t.Parallel()
+	w := onEmbedded(t)
+	var seen journal
+	note := func(at string, of zlnode.Flow, meta session.Metadata) { seen.add("%s %s %d", at, of, len(meta)) }
+	app := counterApp()
+	ch := zlnode.DefineChannel(app, "work", zlnode.HandlerOptions{})
+	zlnode.OnChannelRequest(ch, "begin", func(c *zlnode.NodeCall, _ int) (string, error) {
+		note("channel", c.Flow(), c.Metadata())
+		return zlnode.Request[string](c, c.Node().Peer(c.From()), "back", 1)
+	})
+	zlnode.OnNodeRequest(app, "back", func(c *zlnode.NodeCall, _ int) (string, error) {
+		note("node", c.Flow(), c.Metadata())
+		_, err := zlnode.Publish(c, c.Node().Topic("news"), "told", 1)
+		return c.Flow().String(), err
+	})
+	a := w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, Listen: "127.0.0.1:0", Channels: []zlnode.Channel{{Name: "work"}}}, app)
+	b := w.server("b", app)
+	for _, n := range []*zlnode.Node{a, b} {
+		if _, err := zlnode.Subscribe(n.Topic("news"), "told", func(c *zlnode.TopicCall, _ int) error {
+			note("topic at "+c.Node().RID(), c.Flow(), c.Metadata())
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.WaitChannel(w.ctx, "work", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("b knows who subscribes", func() bool { return b.Stats().TopicsElsewhere == 1 })
+	flow := zlnode.NewFlow(w.ctx)
+	got, err := zlnode.Request[string](zlnode.WithFlow(w.ctx, flow), b.Channel("work"), "begin", 1)
+	if err != nil || got != flow.String() {
+		t.Fatalf("%q, %v; want %s", got, err, flow)
+	}
+	for _, at := range []string{"channel", "node", "topic at a", "topic at b"} {
+		want := fmt.Sprint(flow, " 0")
+		w.eventually(at+" knows the flow", func() bool { return slices.Equal(seen.of(at), []string{want}) })
+	}
+}

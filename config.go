@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/node"
@@ -46,6 +47,16 @@ type Config struct {
 	// before: with {old, new}, with {new, old}, with {new}. Nodes of neighbouring rounds
 	// link; of others they do not.
 	MeshKeys [][]byte
+	// MeshTLS, if set, has the mesh's links encrypted, by TLS 1.3, and its nodes prove to each
+	// other who they are: CertFile is this node's certificate, KeyFile its key, ClientCAFile
+	// the roots that vouch for the other nodes' certificates; all three are needed. A mesh has
+	// it at all its nodes or at none: others do not link. The mesh key is needed as without.
+	//
+	// One of the certificate's DNS names is the node's RID, letter by letter, so RID must be
+	// set; or it is *.zone for RIDs of one label and .zone. It must be good as a server's and
+	// as a client's. The files are followed: the next link uses what is in them then, links
+	// that are open stay. SECURITY.md tells how to make the files and how to change them.
+	MeshTLS TLSFiles
 	// Role says what the node does with Actors. Default RoleNone.
 	Role Role
 
@@ -201,6 +212,18 @@ type Config struct {
 	// under StoreURL writes failed dials to standard error beside it: it has one logger for
 	// the process, which SetLogger of github.com/redis/go-redis/v9 replaces.
 	Logger zerolog.Logger
+
+	// Tracer makes spans of what the node does: one of each client's packet (server), of each
+	// message and request that is sent (producer, client), of each turn for one (consumer,
+	// server), of each CreateActor and the like, and of a move at both of its nodes (internal,
+	// with the same "zlnode.relocation"). A turn is the context of its span. Spans of several
+	// nodes are of one trace, as messages carry what W3C Trace Context names a span by, which
+	// takes 25 bytes beside those of a Flow; a node without a Tracer passes it on. Clients
+	// bring no trace. Names and attributes of spans are types, packets that have a handler or
+	// that the program sends, and kinds of errors; with TraceIDs ids of objects, Sessions and
+	// flows, too. Default: nil, which costs nothing.
+	Tracer   trace.Tracer
+	TraceIDs bool
 }
 
 // Mesh is one of the meshes that a node is part of besides its main one. Its nodes share
@@ -216,6 +239,8 @@ type Mesh struct {
 	// Listen, Advertise and Peers are as those of Config. A mesh has a port of its own.
 	Listen, Advertise string
 	Peers             []Peer
+	// TLSFiles are as Config.MeshTLS, for the links of this mesh.
+	TLSFiles TLSFiles
 }
 
 // Peer is a node that is dialled because the configuration names it. The other one need not
@@ -256,6 +281,9 @@ type SessionListener struct {
 	// for each KiB, of a reply to another node's Actor on the event loop. What clients
 	// compress is taken in any case. Default 0: never.
 	CompressMin int
+	// StartFlows begins a flow with each packet of a client that has none, so that all that
+	// comes of it has one; the reply tells it the client. Default: no.
+	StartFlows bool
 
 	// Transport is what carries the clients' frames: TCP, the default, WS, TLS or WSS. A
 	// frame is a binary message of a WebSocket; any path will do, there are no subprotocols
@@ -350,10 +378,10 @@ const (
 	WSS = node.WSS
 )
 
-// TLSFiles names the PEM files of a SessionListener's encryption: CertFile has the server's
-// certificate and those between it and the root, KeyFile its private key. ClientCAFile, which
-// may be empty, has the roots of clients' certificates: a client need not show one, and is
-// refused with one that is not valid.
+// TLSFiles names the PEM files of an encryption: CertFile has the server's certificate and
+// those between it and the root, KeyFile its private key, not encrypted. For a SessionListener
+// ClientCAFile, which may be empty, has the roots of clients' certificates: a client need not
+// show one, and is refused with one that is not valid. For a mesh see Config.MeshTLS.
 type TLSFiles = node.TLSFiles
 
 // ConnRate bounds how often connections come to a SessionListener: PerSecond in the long run,
@@ -379,20 +407,20 @@ func weightOf(configured int) int {
 func (c Config) internal() node.Config {
 	n := node.Config{
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, MeshKeys: c.MeshKeys, Peers: peers(c.Peers), Role: store.Role(c.Role),
-		Listen: c.Listen, Advertise: c.Advertise, StoreURL: c.StoreURL, Namespace: c.Namespace,
+		Listen: c.Listen, Advertise: c.Advertise, MeshTLS: c.MeshTLS, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
 		Weight: weightOf(c.Weight), MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout,
-		SessionRelocationSealTimeout: c.SessionRelocationSealTimeout, Logger: c.Logger,
+		SessionRelocationSealTimeout: c.SessionRelocationSealTimeout, Logger: c.Logger, Tracer: c.Tracer, TraceIDs: c.TraceIDs,
 		MessageFollowDuration: c.MessageFollowDuration, RelocationCutoverWaitTimeout: c.RelocationCutoverWaitTimeout,
 		MoveChunkBytes: c.RelocationChunkBytes, MoveLinkBytes: c.RelocationLinkBytes, MoveNodeBytes: c.RelocationNodeBytes,
 		MoveCompression: node.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,
 	}
 	for _, m := range c.Meshes {
 		n.Meshes = append(n.Meshes, node.Mesh{
-			Name: m.Name, Keys: m.Keys, Role: store.Role(m.Role), Listen: m.Listen, Advertise: m.Advertise, Peers: peers(m.Peers),
+			Name: m.Name, Keys: m.Keys, Role: store.Role(m.Role), Listen: m.Listen, Advertise: m.Advertise, Peers: peers(m.Peers), TLSFiles: m.TLSFiles,
 		})
 	}
 	for _, ch := range c.Channels {
@@ -400,11 +428,11 @@ func (c Config) internal() node.Config {
 	}
 	for _, s := range c.ChannelServers {
 		n.ChannelServers = append(n.ChannelServers, node.ChannelServer{
-			Name: s.Name, Weight: weightOf(s.Weight), Keys: s.Keys, Listen: s.Listen, Advertise: s.Advertise,
+			Name: s.Name, Weight: weightOf(s.Weight), Keys: s.Keys, TLSFiles: s.TLSFiles, Listen: s.Listen, Advertise: s.Advertise,
 		})
 	}
 	for _, s := range c.ChannelClients {
-		n.ChannelClients = append(n.ChannelClients, node.ChannelClient{Name: s.Name, Keys: s.Keys, Peers: peers(s.Peers)})
+		n.ChannelClients = append(n.ChannelClients, node.ChannelClient{Name: s.Name, Keys: s.Keys, TLSFiles: s.TLSFiles, Peers: peers(s.Peers)})
 	}
 	for _, l := range c.Sessions {
 		n.Sessions = append(n.Sessions, node.SessionListener(l))

@@ -44,8 +44,7 @@ func (w *thingWorld) app() *zlnode.App {
 // S01: callers of three nodes race for one missing id.
 // req: CR-01
 func TestOneFactoryRunsHoweverManyRace(t *testing.T) {
-	t.Parallel()
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEachStoreInTurn(t, func(t *testing.T, w *world) {
 		var things thingWorld
 		a, b := w.server("a", things.app()), w.server("b", things.app())
 		c := w.client("c", 2, things.app())

@@ -274,7 +274,7 @@ func TestAStoreThatDoesNotAnswerIsNamed(t *testing.T) {
 // Large replies that all come at once may find no room on the link, and then say
 // so; they do not take the link, and what hangs on it, down with them.
 func TestAFloodOfLargeRepliesLeavesTheLinkAlone(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEachStoreInTurn(t, func(t *testing.T, w *world) {
 		w.server("a", recorderApp(nil))
 		c := w.client("c", 1, recorderApp(nil))
 		const actors = 64

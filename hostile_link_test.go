@@ -20,9 +20,15 @@ import (
 // peer is the other end of a node's link connection, spoken by hand.
 type peer struct {
 	t    *testing.T
-	conn *net.TCPConn
+	conn duplex
 	in   []byte
 	sent []byte // everything that was written
+}
+
+// duplex is a connection of which each side ends by itself: by TCP, or TLS.
+type duplex interface {
+	net.Conn
+	CloseWrite() error
 }
 
 // peer connects to the owner's link port.
@@ -41,7 +47,7 @@ func newPeer(t *testing.T, conn net.Conn) *peer {
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	return &peer{t: t, conn: conn.(*net.TCPConn)}
+	return &peer{t: t, conn: conn.(duplex)}
 }
 
 // write sends bytes. It does not mind if the node has closed: what it reads tells.
@@ -321,27 +327,34 @@ func TestARecordedHandshakeIsWorthless(t *testing.T) {
 	})
 }
 
+// impostor returns a port at which the Store says that the evil node is, an object server.
+func (w *world) impostor() net.Listener {
+	w.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { ln.Close() })
+	st := w.location()
+	lease, err := st.AcquireLease(w.ctx, evil, "impostor", time.Minute)
+	if err != nil || lease.Reason != store.Applied {
+		w.t.Fatal(lease, err)
+	}
+	reason, err := st.PublishNode(w.ctx, lease.Lease, store.Descriptor{
+		RID: evil, Lifecycle: lease.Lease.Gen, Mesh: "main", Endpoint: ln.Addr().String(), Role: store.RoleServer, State: store.Serving,
+	})
+	if err != nil || reason != store.Applied {
+		w.t.Fatal(reason, err)
+	}
+	return ln
+}
+
 // A node that dials an impostor, who has its address in the Store and not the
 // key, sends its own hello and admit and takes neither back.
 func TestANodeDoesNotTakeItsOwnWordsForAnAnswer(t *testing.T) {
 	oneGateway(t, func(t *testing.T, s *stage) {
 		b := s.bystander(t)
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		st := s.location()
-		lease, err := st.AcquireLease(s.ctx, evil, "impostor", time.Minute)
-		if err != nil || lease.Reason != store.Applied {
-			t.Fatal(lease, err)
-		}
-		reason, err := st.PublishNode(s.ctx, lease.Lease, store.Descriptor{
-			RID: evil, Lifecycle: lease.Lease.Gen, Mesh: "main", Endpoint: ln.Addr().String(), Role: store.RoleServer, State: store.Serving,
-		})
-		if err != nil || reason != store.Applied {
-			t.Fatal(reason, err)
-		}
+		ln := s.impostor()
 		// renamed is the node's hello with the impostor's RID for its own.
 		renamed := func(record []byte) []byte {
 			h, err := wire.DecodeHello(record[wire.HeaderSize:])

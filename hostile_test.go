@@ -265,6 +265,8 @@ func TestFailingPacketsAreSaidOnceASecond(t *testing.T) {
 		if got, most := len(log.saying("a session's request failed by its handler, or by who asked")), 1+int(time.Since(began)/time.Second); got == 0 || got > most {
 			t.Errorf("%d lines for %d failures, want 1 to %d", got, count, most)
 		}
+		// A failure is counted behind its answer.
+		w.eventually("all failures are counted", func() bool { return n.Stats().FailedRequests >= count })
 		if got := n.Stats().FailedRequests; got != count {
 			t.Errorf("%d failures are counted, want %d", got, count)
 		}

@@ -182,8 +182,7 @@ func TestACallbackThatTakesLongIsNotTriedTwiceAtOnce(t *testing.T) {
 
 // A Spot is closed or has a member, never both; and an Actor is destroyed or joins.
 func TestAJoinRacesTheEndsOfItsSpotAndItsActor(t *testing.T) {
-	t.Parallel()
-	onEachStore(t, func(t *testing.T, world *world) {
+	onEachStoreInTurn(t, func(t *testing.T, world *world) {
 		w := newJoinWorld(world)
 		n := w.server("a", w.app())
 		seen := map[string]int{}

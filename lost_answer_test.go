@@ -96,14 +96,15 @@ func TestACreationWhoseAnswerIsLostIsFinished(t *testing.T) {
 // hangs, and their ids are free.
 // req: CR-08
 func TestCreationsThatNeverGotTheirTurnLeaveNothing(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEachStoreInTurn(t, func(t *testing.T, w *world) {
 		release := make(chan struct{})
 		things := thingWorld{admit: func(*zlnode.CreateActorCall) (zlnode.Admission, error) {
 			<-release
 			return zlnode.Accept(nil), nil
 		}}
 		w.server("a", things.app())
-		c := w.client("c", 1, things.app())
+		c := w.start(zlnode.Config{RID: "c", Role: zlnode.RoleClient, CreateTimeout: 20 * time.Second}, things.app())
+		w.linked(c, 1)
 		const count = 300 // 256 run at once
 		ctx, cancel := context.WithTimeout(w.ctx, 700*time.Millisecond)
 		defer cancel()

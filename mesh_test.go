@@ -286,11 +286,10 @@ func TestPeersThatFailAreShownAndLeaveOthersAlone(t *testing.T) {
 		if p := at(halfOpen); p.Attempts == 0 || !p.Manual || p.State != zlnode.PeerConnecting && (p.State != zlnode.PeerReconnecting || p.LastFailure == "") {
 			t.Errorf("a peer that says nothing: %+v", p)
 		}
+		// The one that the list has may be dialled before it is known that it is the one without a name.
+		w.eventually("each peer is shown once", func() bool { return len(a.Peers()) == 4 })
 		if p := peerOf(a, "main", "b"); p.State != zlnode.PeerReady || !p.Manual || p.Endpoint != b.Endpoint() || p.Lifecycle != b.Lifecycle() {
 			t.Errorf("the peer that is there: %+v", p)
-		}
-		if peers := a.Peers(); len(peers) != 4 {
-			t.Errorf("a peer is shown twice: %+v", peers)
 		}
 		if s := a.Stats(); s.Peers != 1 || s.ManualPeers != 4 {
 			t.Errorf("%d links, %d peers of the configuration", s.Peers, s.ManualPeers)

@@ -17,7 +17,7 @@ import (
 //
 // req: RL-05, RL-08, MF-01
 func TestNothingIsLostNorDoubledWhileActorsMove(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEachStoreInTurn(t, func(t *testing.T, w *world) {
 		walk := &walkWorld{}
 		app := walk.preserving()
 		walk.ended = make(chan zlnode.JoinDone, 10_000)

@@ -13,8 +13,7 @@ import (
 // A thousand Actors want to move at once. The states that are captured and not yet restored
 // are those of the moves that have a permit, whatever waits.
 func TestAThousandMovesHoldAFewStates(t *testing.T) {
-	t.Parallel()
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEachStoreInTurn(t, func(t *testing.T, w *world) {
 		const permits = 8
 		actors := 1000
 		if !strings.Contains(t.Name(), "redis") { // the embedded store takes milliseconds for each

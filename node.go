@@ -285,7 +285,8 @@ func (a Addr) As(c Codec) Addr {
 }
 
 // With returns the same address for messages that carry metadata, which session.NewMetadata
-// makes: up to 1,024 bytes encoded, that the handler reads and its reply does not have. It
+// makes: up to 1,024 bytes encoded, that the handler reads and its reply does not have. No key
+// begins with session.ReservedKeyPrefix. It
 // must not change while the address is used; what is not valid metadata is refused with
 // InvalidOperation when a message is sent.
 func (a Addr) With(meta session.Metadata) Addr {
@@ -295,17 +296,19 @@ func (a Addr) With(meta session.Metadata) Addr {
 
 // check refuses metadata that is none.
 func (a *Addr) check() error {
-	if a.meta.Valid() {
-		return nil
-	}
-	return errMetadata("message", a.to.ID)
+	return checkMetadata("message", a.to.ID, a.meta)
 }
 
-func errMetadata(op, object string) error {
-	return &node.Error{
-		Kind: InvalidOperation, Op: op, Object: object,
-		Text: "the metadata is not what session.NewMetadata makes, of up to 1,024 bytes",
+func checkMetadata(op, object string, meta session.Metadata) error {
+	switch {
+	case meta == nil:
+		return nil
+	case !meta.Valid():
+		return &Error{Kind: InvalidOperation, Op: op, Object: object, Text: "the metadata is not what session.NewMetadata makes, of up to 1,024 bytes"}
+	case meta.Reserved():
+		return &Error{Kind: InvalidOperation, Op: op, Object: object, Text: "a key of metadata that begins with " + session.ReservedKeyPrefix + " is not the application's"}
 	}
+	return nil
 }
 
 // outgoing makes the message.

@@ -35,16 +35,18 @@ type PushOptions struct {
 	Key string
 	// Codec encodes the value. Raw, the zero value, means JSON, unless the value is a []byte.
 	Codec Codec
-	// Metadata goes along: what session.NewMetadata makes. nil: none.
+	// Metadata goes along: what session.NewMetadata makes. nil: none. No key begins with
+	// session.ReservedKeyPrefix.
 	Metadata session.Metadata
+	// Flow is what the push belongs to, which the client is told. The zero value: the flow of
+	// the ActorCall, if it has one; of a Session's push none, as that is of no call.
+	Flow Flow
 }
 
 // encode returns v as it goes out.
 func (o *PushOptions) encode(v any) (Codec, []byte, error) {
-	if !o.Metadata.Valid() {
-		return 0, nil, &Error{
-			Kind: InvalidOperation, Op: "push", Text: "the metadata is not what session.NewMetadata makes, of up to 1,024 bytes",
-		}
+	if err := checkMetadata("push", "", o.Metadata); err != nil {
+		return 0, nil, err
 	}
 	codec := o.Codec
 	if b, ok := v.([]byte); ok && codec == Raw {
@@ -56,7 +58,9 @@ func (o *PushOptions) encode(v any) (Codec, []byte, error) {
 	return codec, b, err
 }
 
-func (o *PushOptions) inner() node.PushOptions { return node.PushOptions{Class: o.Class, Key: o.Key} }
+func (o *PushOptions) inner() node.PushOptions {
+	return node.PushOptions{Class: o.Class, Key: o.Key, Flow: o.Flow.id, Origin: o.Flow.origin}
+}
 
 // PushWith is Push with options. A []byte goes as it is, and is copied, if no codec is set. A
 // class or a key that is none is InvalidOperation. Without an error the push may still be

@@ -72,7 +72,7 @@ func TestTheQueueOfAnObjectHasItsBudget(t *testing.T) {
 		"many messages": {zlnode.Config{ObjectQueueMessages: 20_001}, 700, 20_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, w *world) {
+			onEachStoreInTurn(t, func(t *testing.T, w *world) {
 				g := newGate()
 				c := x.Config
 				c.RID, c.Role = "s", zlnode.RoleServer

@@ -137,6 +137,7 @@ func TestALostCountOfFreedRowsEndsNoActor(t *testing.T) {
 // its own creation's result, though the id is taken by then.
 // req: CR-15
 func TestACreationThatItsTargetFoundFirstIsItsCallersStill(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		st := w.location()
 		entered, decide := make(chan struct{}), make(chan struct{})

@@ -240,6 +240,7 @@ func TestRowsThatTheirOwnerDoesNotKnowAreRemoved(t *testing.T) {
 // broke or its script was applied late: the target finds and ends it.
 // req: CR-08
 func TestAReservationThatNobodyToldOfEnds(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		a := w.server("a", counterApp())
 		st := w.location()

@@ -88,8 +88,8 @@ func (t Topic) PublishRaw(ctx context.Context, packet string, payload []byte) (P
 }
 
 func (t *Topic) publish(ctx context.Context, as Codec, packet string, payload []byte) (Published, error) {
-	if !t.meta.Valid() {
-		return Published{}, errMetadata("publish", t.to.Name)
+	if err := checkMetadata("publish", t.to.Name, t.meta); err != nil {
+		return Published{}, err
 	}
 	o := node.Outgoing{Name: packet, Codec: uint8(as), Metadata: t.meta, Payload: payload}
 	return t.node.Publish(ctx, t.to, &o)

@@ -10,6 +10,7 @@ import (
 
 // A Redis without replicas cannot confirm a lease that a replica must have.
 func TestNobodyStartsWithoutTheReplicasThatItWaitsFor(t *testing.T) {
+	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithTimeout(w.ctx, 2*time.Second)
 		defer cancel()

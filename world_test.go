@@ -4,11 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
@@ -19,32 +23,62 @@ func TestMain(m *testing.M) {
 	if runChild() {
 		return
 	}
+	// Tests that are parallel mostly wait, for leases and timeouts: there are two for each
+	// processor, if -parallel does not say another number. More take the time from each other
+	// that those with short leases need.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // a dependency starts goroutines when it is loaded
 }
 
 var meshKey = []byte("a mesh key for tests")
 
 // onEachStore runs f as a subtest on the embedded store, and on the Redis that
-// ZLNODE_TEST_REDIS names.
+// ZLNODE_TEST_REDIS names: beside each other, as most tests mostly wait. They begin when
+// the test's function has returned, so it must do nothing behind this.
 func onEachStore(t *testing.T, f func(t *testing.T, w *world)) {
-	t.Run("embedded", func(t *testing.T) {
-		e, err := zlnode.StartEmbeddedStore("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(e.Close)
-		f(t, newWorld(t, e.URL()))
+	onStores(t, func(t *testing.T, w func(t *testing.T) *world) {
+		t.Parallel()
+		f(t, w(t))
 	})
+}
+
+// onEachStoreInTurn is onEachStore for a test that computes all the time. It is not
+// parallel, so that what it waits for comes in time.
+func onEachStoreInTurn(t *testing.T, f func(t *testing.T, w *world)) {
+	onStores(t, func(t *testing.T, w func(t *testing.T) *world) { f(t, w(t)) })
+}
+
+func onStores(t *testing.T, run func(t *testing.T, w func(t *testing.T) *world)) {
+	t.Run("embedded", func(t *testing.T) { run(t, onEmbedded) })
 	t.Run("redis", func(t *testing.T) {
-		addr := os.Getenv("ZLNODE_TEST_REDIS")
-		if addr == "" {
-			t.Skip("ZLNODE_TEST_REDIS names no redis-server")
-		}
-		if !strings.Contains(addr, "://") {
-			addr = "redis://" + addr
-		}
-		f(t, newWorld(t, addr))
+		run(t, func(t *testing.T) *world {
+			url := realURL()
+			if url == "" {
+				t.Skip("ZLNODE_TEST_REDIS names no redis-server")
+			}
+			return newWorld(t, url)
+		})
 	})
+}
+
+func onEmbedded(t *testing.T) *world {
+	e, err := zlnode.StartEmbeddedStore("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return newWorld(t, e.URL())
+}
+
+// realURL is that of the Redis that ZLNODE_TEST_REDIS names, or empty.
+func realURL() string {
+	url := os.Getenv("ZLNODE_TEST_REDIS")
+	if url != "" && !strings.Contains(url, "://") {
+		url = "redis://" + url
+	}
+	return url
 }
 
 // world is a namespace with the nodes that a test starts in it.
@@ -62,7 +96,36 @@ func newWorld(t *testing.T, url string) *world {
 	rand.Read(b[:])
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
-	return &world{t: t, url: url, namespace: "test-" + hex.EncodeToString(b[:]), ctx: ctx}
+	w := &world{t: t, url: url, namespace: "test-" + hex.EncodeToString(b[:]), ctx: ctx}
+	if url != "" && url == realURL() {
+		t.Cleanup(w.wipe)
+	}
+	return w
+}
+
+// wipe removes the namespace: whoever looks through another one on that server would look
+// at these keys too.
+func (w *world) wipe() {
+	o, err := redis.ParseURL(realURL())
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	o.Protocol, o.DisableIdentity = 2, true
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	found := c.Scan(ctx, 0, `\{zl:`+w.namespace+"}*", 1000).Iterator()
+	for found.Next(ctx) {
+		if err := c.Del(ctx, found.Val()).Err(); err != nil {
+			w.t.Error(err)
+			return
+		}
+	}
+	if err := found.Err(); err != nil {
+		w.t.Error(err)
+	}
 }
 
 // config fills in what all nodes of the world share.

@@ -53,7 +53,7 @@ func (a *traveller) OnJoinCompleted(_ *zlnode.ActorCall, done zlnode.JoinDone) e
 }
 
 // startTravel starts two object nodes and a client, a room on each, and a traveller.
-func startTravel(b *testing.B, url string, size int) *travelWorld {
+func startTravel(b *testing.B, url string, size int, change ...func(*zlnode.Config)) *travelWorld {
 	b.Helper()
 	w := &travelWorld{state: make([]byte, size), start: time.Now(), ended: make(chan zlnode.JoinDone, 1), stopped: make(chan time.Duration, 1)}
 	for i := range w.state {
@@ -67,7 +67,7 @@ func startTravel(b *testing.B, url string, size int) *travelWorld {
 		return c.JoinSpot(spot, nil).Timeout(time.Minute).Defer()
 	})
 	zlnode.DefineUserSpot(app, "room", func(*zlnode.SpotContext) (*echo, error) { return &echo{}, nil }, zlnode.SpotWide, zlnode.RecreateOnRelocation)
-	w.client, w.servers = startApp(b, url, 2, app)
+	w.client, w.servers = startApp(b, url, 2, app, change...)
 	for k, server := range w.servers {
 		for w.rooms[k] == "" {
 			r, err := w.client.CreateSpot(b.Context(), zlnode.CreateSpot{Type: "room"})
@@ -146,11 +146,12 @@ func (w *travelWorld) hop(b *testing.B) time.Duration {
 }
 
 // BenchmarkMoveState is the move of an Actor with a large state, from its seal to its first
-// turn, beside a plain stream of as many bytes: see BenchmarkChunks.
+// turn, beside a plain stream of as many bytes: see BenchmarkChunks. That
+// stream is never encrypted, the move over a link by TLS is.
 func BenchmarkMoveState(b *testing.B) {
-	for _, size := range []int{64 << 20, moveBytes} {
-		b.Run(fmt.Sprintf("%dMiB", size>>20), func(b *testing.B) {
-			w := startTravel(b, embeddedStore(b), size)
+	moveState := func(name string, size int, change ...func(*zlnode.Config)) {
+		b.Run(name, func(b *testing.B) {
+			w := startTravel(b, embeddedStore(b), size, change...)
 			near, far := loopback(b)
 			plainWay := way{
 				func() error { return sendPlain(near, w.state) },
@@ -164,6 +165,10 @@ func BenchmarkMoveState(b *testing.B) {
 			b.ReportMetric(median(ratios), "ratio")
 		})
 	}
+	for _, size := range []int{64 << 20, moveBytes} {
+		moveState(fmt.Sprintf("%dMiB", size>>20), size)
+	}
+	moveState("64MiB/tls", 64<<20, linksByTLS(b))
 }
 
 // BenchmarkMove is the move of an Actor with 1 KiB of state while 10,000 other messages a

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/certtest"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -39,22 +40,22 @@ func startNodesOn(b *testing.B, url string, servers int) (client *zlnode.Node, o
 	return startApp(b, url, servers, echoApp())
 }
 
-// startApp does the same with any application, and has the object servers serve channels.
-func startApp(b *testing.B, url string, servers int, app *zlnode.App, channels ...zlnode.Channel) (client *zlnode.Node, others []*zlnode.Node) {
+// startApp does the same with any application, and with nodes that are unlike the usual.
+func startApp(b *testing.B, url string, servers int, app *zlnode.App, change ...func(*zlnode.Config)) (client *zlnode.Node, others []*zlnode.Node) {
 	b.Helper()
 	namespace := "bench-" + rand.Text()
 	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
 	defer cancel()
 	start := func(role zlnode.Role, rid string) *zlnode.Node {
-		if role != zlnode.RoleServer {
-			channels = nil
-		}
-		n, err := zlnode.Start(ctx, zlnode.Config{
-			Channels: channels,
-			RID:      rid, Role: role, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0", StoreURL: url,
+		cfg := zlnode.Config{
+			RID: rid, Role: role, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0", StoreURL: url,
 			Namespace: namespace, RecoveryHold: -1, // nobody can have used it
 			Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "client"}},
-		}, app)
+		}
+		for _, f := range change {
+			f(&cfg)
+		}
+		n, err := zlnode.Start(ctx, cfg, app)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -72,6 +73,16 @@ func startApp(b *testing.B, url string, servers int, app *zlnode.App, channels .
 		b.Fatal(err)
 	}
 	return n, others
+}
+
+// linksByTLS has nodes link by TLS.
+func linksByTLS(b *testing.B) func(*zlnode.Config) {
+	b.Helper()
+	root := certtest.New(b, "root")
+	return func(c *zlnode.Config) {
+		pair, roots := root.Issue(b, c.RID).Write(b, b.TempDir(), root)
+		c.MeshTLS = zlnode.TLSFiles{CertFile: pair, KeyFile: pair, ClientCAFile: roots}
+	}
 }
 
 func echoApp() *zlnode.App {
@@ -166,8 +177,8 @@ func readFrame(b *testing.B, c net.Conn) {
 }
 
 // BenchmarkRemoteRequest is a raw request from one node to an Actor of another
-// and its reply, beside a bare gnet echo of as many bytes with one connection
-// per caller.
+// and its reply, over a plain link and one by TLS, beside a bare gnet echo of as many bytes
+// with one connection per caller.
 func BenchmarkRemoteRequest(b *testing.B) {
 	for _, size := range []int{64, 1024} {
 		for _, callers := range []int{1, 64} {
@@ -175,17 +186,21 @@ func BenchmarkRemoteRequest(b *testing.B) {
 			b.Run(kind("bare"), func(b *testing.B) {
 				pingPong(b, dial(b, startBare(b), callers), requestFrame(b, "echo", session.CodecRaw, make([]byte, size)))
 			})
-			b.Run(kind("node"), func(b *testing.B) {
-				node, _ := startNodes(b, 1)
-				actors := createEchoes(b, node, 16)
-				run(b, callers, size, func(i int, payload []byte) error {
-					r, err := actors[i%len(actors)].RequestRaw(b.Context(), "echo", payload)
-					if err == nil {
-						r.Release()
-					}
-					return err
-				})
-			})
+			request := func(change ...func(*zlnode.Config)) func(*testing.B) {
+				return func(b *testing.B) {
+					node, _ := startApp(b, embeddedStore(b), 1, echoApp(), change...)
+					actors := createEchoes(b, node, 16)
+					run(b, callers, size, func(i int, payload []byte) error {
+						r, err := actors[i%len(actors)].RequestRaw(b.Context(), "echo", payload)
+						if err == nil {
+							r.Release()
+						}
+						return err
+					})
+				}
+			}
+			b.Run(kind("node"), request())
+			b.Run(kind("tls"), request(linksByTLS(b)))
 		}
 	}
 }
@@ -258,7 +273,11 @@ func BenchmarkChannelSend(b *testing.B) {
 // startChannel starts a node, and another that serves the channel "echo".
 func startChannel(b *testing.B) (client, server *zlnode.Node) {
 	b.Helper()
-	client, others := startApp(b, embeddedStore(b), 1, echoApp(), zlnode.Channel{Name: "echo"})
+	client, others := startApp(b, embeddedStore(b), 1, echoApp(), func(c *zlnode.Config) {
+		if c.Role == zlnode.RoleServer {
+			c.Channels = []zlnode.Channel{{Name: "echo"}}
+		}
+	})
 	if err := client.WaitChannel(b.Context(), "echo", 1); err != nil {
 		b.Fatal(err)
 	}

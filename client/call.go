@@ -3,12 +3,14 @@ package client
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/codec"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -196,6 +198,19 @@ func (c *Client) complete(r *request, m *Message, err error) {
 	c.calling.Store(false)
 }
 
+// origin returns where the call's flow began.
+func origin(call *Call) uint8 {
+	if call.Flow == nil {
+		return 0
+	}
+	return uint8(flow.OfClient)
+}
+
+// NewFlow returns a new id for Call.Flow.
+func NewFlow() []byte {
+	return flow.New(time.Now().UnixMilli(), rand.Uint64(), rand.Uint64()).AppendText(nil)
+}
+
 // packet returns the packet of a call, without a sequence.
 func packet(kind session.Kind, call *Call) session.Packet {
 	return session.Packet{
@@ -204,6 +219,8 @@ func packet(kind session.Kind, call *Call) session.Packet {
 		Name:        []byte(call.Name),
 		Meta:        call.Metadata,
 		Correlation: call.Correlation,
+		Flow:        call.Flow,
+		Origin:      origin(call),
 		Payload:     call.Payload,
 	}
 }

@@ -355,6 +355,8 @@ func (l *link) open(p *session.Packet) error {
 		Codec:       p.Codec,
 		Metadata:    p.Meta,
 		Correlation: p.Correlation,
+		Flow:        p.Flow,
+		FlowOrigin:  p.Origin,
 		Payload:     payload,
 	}
 	return nil

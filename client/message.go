@@ -47,6 +47,8 @@ type Message struct {
 	Codec       session.Codec
 	Metadata    session.Metadata
 	Correlation []byte
+	Flow        []byte // id of the flow that it belongs to, 36 bytes; nil: none
+	FlowOrigin  uint8  // where that began: 1 a client, 2 its session, 3 an object, 4 a node
 	Payload     []byte // decompressed
 }
 
@@ -59,6 +61,7 @@ func (m *Message) Clone() *Message {
 	c := *m
 	c.Metadata = slices.Clone(m.Metadata)
 	c.Correlation = slices.Clone(m.Correlation)
+	c.Flow = slices.Clone(m.Flow)
 	c.Payload = slices.Clone(m.Payload)
 	return &c
 }
@@ -86,6 +89,7 @@ type Call struct {
 	Codec       session.Codec    // of the payload, which has that form: session.CodecJSON and so on; default Raw
 	Metadata    session.Metadata // nil: none; see session.NewMetadata
 	Correlation []byte           // nil: none; the server sends it back in the reply
+	Flow        []byte           // nil: none; else from NewFlow, and the server sends it back in the reply, and with what it pushes in that flow
 	Payload     []byte
 	// Timeout ends a request. 0 means Options.RequestTimeout. A context with an
 	// earlier deadline ends it earlier. Unused by sends.

@@ -66,6 +66,19 @@ func TestPeersProveThemselvesToEachOther(t *testing.T) {
 	}
 }
 
+func TestFilesThatNoPeerWouldTakeAreFound(t *testing.T) {
+	a, stranger := newAuthority(t, "root"), newAuthority(t, "another root")
+	if own, err := writeFiles(t, a, a.pem).Own(); err != nil || len(own.DNSNames) != 1 || own.DNSNames[0] != "server" {
+		t.Errorf("%+v, %v", own, err)
+	}
+	if _, err := writeFiles(t, a, stranger.pem).Own(); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		t.Errorf("of another root: %v", err)
+	}
+	if _, err := writeFiles(t, a, nil).Own(); err == nil {
+		t.Error("files without roots were taken")
+	}
+}
+
 func TestADialByTLSEndsWithItsContext(t *testing.T) {
 	a := newAuthority(t, "root")
 	_, client := peerFiles(t, a, a.pem)

@@ -19,6 +19,10 @@ type Metadata []byte
 // metadataEntriesMax is what the one-byte count can say.
 const metadataEntriesMax = 255
 
+// ReservedKeyPrefix begins the keys that are not the application's. A server takes none of a
+// client.
+const ReservedKeyPrefix = "zl-"
+
 // PushNumberKey is the key under which the pushes of a Session that can be resumed carry
 // their number, in decimal: 1 for the first, one more for each. It is not the application's.
 const PushNumberKey = "zl-push"
@@ -122,6 +126,35 @@ func (m Metadata) Lookup(key string) (value []byte, found bool) {
 		}
 	}
 	return nil, false
+}
+
+// Reserved reports whether an entry has a key that is not the application's.
+func (m Metadata) Reserved() bool {
+	for k := range m.All() {
+		if bytes.HasPrefix(k, []byte(ReservedKeyPrefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Application returns a block of the application's entries alone, in their order, or nil if
+// there is none. The caller owns it.
+func (m Metadata) Application() Metadata {
+	own := append(make(Metadata, 0, len(m)), 0)
+	for k, v := range m.All() {
+		if !bytes.HasPrefix(k, []byte(ReservedKeyPrefix)) {
+			own[0]++
+			own = append(own, byte(len(k)))
+			own = append(own, k...)
+			own = binary.BigEndian.AppendUint16(own, uint16(len(v)))
+			own = append(own, v...)
+		}
+	}
+	if own[0] == 0 {
+		return nil
+	}
+	return own
 }
 
 // Valid reports whether m is absent or may be sent.

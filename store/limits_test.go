@@ -252,7 +252,10 @@ func TestWhatIsFreedAndAssertedIsNamedInFull(t *testing.T) {
 }
 
 func TestDescriptorsOfferWhatCanBe(t *testing.T) {
-	good := Descriptor{RID: "node-a", Lifecycle: 1, MaxSpots: 1, SpotTypes: []SpotType{{Type: "room", Kind: UserSpot, Max: 1}}}
+	good := Descriptor{
+		RID: "node-a", Lifecycle: 1, MaxSpots: 1, SpotTypes: []SpotType{{Type: "room", Kind: UserSpot, Max: 1}},
+		Mesh: "main", Role: RoleServer, Meshes: []MeshEntry{{Name: "other", Endpoint: "h:1", Role: RoleClient}, {Name: "none"}},
+	}
 	if err := good.Check(goodLease()); err != nil {
 		t.Error(err)
 	}
@@ -265,6 +268,8 @@ func TestDescriptorsOfferWhatCanBe(t *testing.T) {
 		"a negative limit of a type": func(d *Descriptor) { d.SpotTypes = []SpotType{{Type: "room", Kind: UserSpot, Max: -1}} },
 		"a wave of 256 bytes":        func(d *Descriptor) { d.Wave = strings.Repeat("x", 256) },
 		"an Entry Spot's \xff":       func(d *Descriptor) { d.EntrySpotID = "\xff" },
+		"a server in two meshes":     func(d *Descriptor) { d.Meshes = []MeshEntry{{Name: "other", Role: RoleServer}} },
+		"a mesh of 256 bytes":        func(d *Descriptor) { d.Meshes = []MeshEntry{{Name: strings.Repeat("x", 256)}} },
 	} {
 		d := good
 		edit(&d)

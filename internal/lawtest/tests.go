@@ -16,6 +16,7 @@ var leakFree = map[string]string{
 	"internal/cmap":      "its tests wait for each goroutine they start",
 	"internal/creation":  "a core; starts no goroutine",
 	"internal/errkind":   "starts no goroutine",
+	"internal/flow":      "starts no goroutine",
 	"internal/invariant": "starts no goroutine",
 	"internal/lawtest":   "starts no goroutine",
 	"internal/lease":     "a core; starts no goroutine",

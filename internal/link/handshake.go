@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/zlnode/zlnode/internal/clock"
@@ -12,7 +13,7 @@ type EventKind uint8
 
 // The events.
 const (
-	EventOpened   EventKind = iota + 1 // the connection is open
+	EventOpened   EventKind = iota + 1 // the connection is open: Refuse
 	EventReceived                      // a record came: Record
 	EventJudged                        // the answer to EffectVerified: Newest, Refuse
 	EventTick                          // the deadline may be reached
@@ -27,10 +28,14 @@ type Event struct {
 	// Newest is the newest lifecycle of the peer's RID that this node ever
 	// admitted, on links that are gone too; 0: none. An older one is refused.
 	Newest uint64
-	// Refuse is why the shell will not have this peer; 0: it will. The shell
-	// applies Prefer, its own state and its knowledge of descriptors, and keeps
-	// the slot for the link from this moment.
+	// Refuse is why the shell will not have this peer; 0: it will. In EventJudged the
+	// shell applies Prefer, its own state and its knowledge of descriptors, and keeps
+	// the slot for the link from this moment. In EventOpened it has nothing but the
+	// peer's certificate to judge by: a peer that is refused then is told no word
+	// besides.
 	Refuse wire.RejectReason
+	// Detail is what this node's log is told of Refuse; "": the reason says it all.
+	Detail string
 }
 
 // EffectKind says what the shell has to do.
@@ -153,6 +158,10 @@ func (h *half) step(now clock.Mono, ev Event) (done bool, err error) {
 			return true, ErrMisuse
 		}
 		h.deadline = now.Add(h.cfg.Timeout)
+		if ev.Refuse != 0 {
+			h.refuse(ev.Refuse, ev.Detail)
+			return true, nil
+		}
 	case EventTick:
 		if at, ok := h.NextDeadline(); ok && now.Reached(at) {
 			h.close(Close{Cause: TimedOut, Detail: "no answer while in state " + h.state.String()})
@@ -171,7 +180,7 @@ func (h *half) step(now clock.Mono, ev Event) (done bool, err error) {
 			h.refuse(wire.RejectStaleLifecycle, "a newer process of that RID was admitted before")
 			return true, nil
 		case ev.Refuse != 0:
-			h.refuse(ev.Refuse, "this node does not take the peer now")
+			h.refuse(ev.Refuse, cmp.Or(ev.Detail, "this node does not take the peer now"))
 			return true, nil
 		}
 	default:

@@ -18,11 +18,11 @@ import (
 //
 //	dialler <name> rid= [expect=] [mesh=] [lifecycle=] [keys=(a,b)] [versions=(1,3)] [nonce=]
 //	acceptor <name> rid= [mesh=] [lifecycle=] [keys=] [versions=] [nonce=]
-//	open <name>                      the connection is open
+//	open <name> [refuse=n [detail=]] the connection is open
 //	pass <from> <to> [flip=n]        the oldest record on its way arrives, with bit 0 of byte n changed
 //	replay <to> of=<name> record=n   the n-th record that of ever sent arrives again
 //	give <to>                        the record in the input (hex) arrives
-//	judge <name> [newest=n] [refuse=n]
+//	judge <name> [newest=n] [refuse=n [detail=]]
 //	tick <name>
 //
 // All take at=<duration>; the time stands still otherwise.
@@ -50,14 +50,13 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "open":
 		ev.Kind = EventOpened
+		scanRefuse(t, d, &ev)
 	case "tick":
 		ev.Kind = EventTick
 	case "judge":
 		ev.Kind = EventJudged
 		d.MaybeScanArgs(t, "newest", &ev.Newest)
-		var refuse uint64
-		d.MaybeScanArgs(t, "refuse", &refuse)
-		ev.Refuse = wire.RejectReason(refuse)
+		scanRefuse(t, d, &ev)
 	case "pass":
 		from := s.parties[name]
 		name = d.CmdArgs[1].Key
@@ -84,6 +83,13 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
 	}
 	return s.react(t, s.parties[name], ev)
+}
+
+func scanRefuse(t *testing.T, d *datadriven.TestData, ev *Event) {
+	var refuse uint64
+	d.MaybeScanArgs(t, "refuse", &refuse)
+	d.MaybeScanArgs(t, "detail", &ev.Detail)
+	ev.Refuse = wire.RejectReason(refuse)
 }
 
 func (s *script) react(t *testing.T, p *party, ev Event) string {

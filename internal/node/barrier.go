@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/store"
 )
@@ -27,6 +28,7 @@ type PendingJoin struct {
 	Join                // as it was registered; Request is a copy that nobody changes
 	Op       store.OpID // the OperationId
 	Deadline clock.Mono // of the Join with its move
+	trace    flow.Trace // of the turn that registered it
 
 	cell    *objectCell
 	stands  chan struct{} // closed when the barrier stands

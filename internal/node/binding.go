@@ -5,6 +5,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
@@ -464,6 +465,8 @@ func (c *Call) PushWith(how PushOptions, name string, codec uint8, meta, payload
 	if err := how.check(id); err != nil {
 		return err
 	}
+	meta, with := how.inFlow(&c.flow, meta)
+	defer with.Free()
 	b := &c.cell.binding
 	switch {
 	case !b.stands():
@@ -511,5 +514,8 @@ func (s *sessionConn) pushFrom(id string, key bindingKey, how *PushOptions, name
 		}
 	}
 	p := pushPacket(name, codec, meta, payload)
+	if flow.In(meta) {
+		p = takeFlow(p)
+	}
 	return s.pushMoving(id, key, how, &p)
 }

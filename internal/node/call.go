@@ -7,6 +7,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/internal/sparse"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/store"
@@ -68,10 +69,10 @@ func (c *Call) Name() string {
 	return c.message.packet.name
 }
 
-// Metadata returns the encoded metadata, a view that is valid during the turn.
+// Metadata returns the application's encoded metadata, a view that is valid during the turn.
 func (c *Call) Metadata() []byte {
 	mustBeInTurn(c.message != nil)
-	return c.message.metadata()
+	return applicationMetadata(c.message)
 }
 
 // Codec returns the number of the payload's codec.
@@ -102,6 +103,7 @@ func (a *objectCell) begin(claim *mailbox.Claim[message], m *message, deadline c
 	*home = nil
 	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, deadline
 	c.message, c.home = m, home
+	c.enter(m.metadata())
 	return c
 }
 
@@ -121,7 +123,7 @@ func (c *Call) over() {
 	c.turn.Add(1)
 	c.message, c.home = nil, nil // a later message takes its place
 	if reusable := c.end(); reusable && c.joins == nil {
-		c.node, c.cell, c.yielded = nil, nil, false // the rest is so, or set by the next turn
+		c.node, c.cell, c.yielded, c.flow, c.span, c.traced = nil, nil, false, flow.Context{}, nil, nil // the rest is so, or set by the next turn
 		*home = c
 	}
 }
@@ -131,14 +133,18 @@ func (a *objectCell) run(claim *mailbox.Claim[message], m *message) {
 	a.saw(TurnBegan, m, nil)
 	c, ended := a.begin(claim, m, m.deadline), false
 	c.registers = a.typ.Kind != store.InstanceSpot
+	if a.node.cfg.Tracer != nil {
+		c.traceMessage()
+	}
 	defer func() {
 		if ended {
 			return
 		}
 		if v := recover(); v != nil {
-			a.ran(c, m, Reply{}, a.node.panicked("actor", a.ref.ID, 1, v))
+			a.ran(c, m, Reply{}, a.node.panicked("actor", a.ref.ID, 1, &c.flow, v))
 			return
 		}
+		failSpan(c.span, errTurnEnded)
 		a.saw(TurnEnded, m, errTurnEnded) // the handler ended its goroutine
 		c.over()
 		a.answer(m, Reply{}, errTurnEnded)
@@ -181,6 +187,7 @@ func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
 	if err == nil && len(r.Payload) > payloadBytesMax && m.asks() {
 		err = fail(errkind.CapacityExceeded, "reply", "", "a reply of %d bytes is over the limit of %d", len(r.Payload), payloadBytesMax).ofDefect()
 	}
+	failSpan(c.span, err)
 	a.saw(TurnEnded, m, err)
 	var joins []*PendingJoin
 	if err == nil {
@@ -222,7 +229,7 @@ func (a *objectCell) callbackAgain(claim *mailbox.Claim[message], what string, d
 	try := before.next()
 	c := a.begin(claim, &noMessage, deadline)
 	defer c.over() // also if it ends its goroutine
-	err := guardTry(a.node, "object", a.ref.ID, try, func() error { return f(c) })
+	err := guardTry(a.node, "object", a.ref.ID, try, nil, func() error { return f(c) })
 	a.failedTry(what, try, err)
 	a.sawCallback(TurnEnded, what, err)
 	if err == nil {
@@ -294,17 +301,19 @@ func (a *objectCell) sayFailed(m *message, err *Error, said *sparse.Line, what s
 		}
 		line.Int64("left_out", left)
 	}
-	line.Str("actor", clip(a.ref.ID)).Str("packet", clip(m.packet.name)).Str("error", clip(err.Error())).Msg(what)
+	f := messageFlow(m)
+	logFlow(line.Str("actor", clip(a.ref.ID)).Str("packet", clip(m.packet.name)), &f).Str("error", clip(err.Error())).Msg(what)
 }
 
 // guard runs application code of an object: its error gets a kind, its panic
 // becomes an InternalFailure.
-func guard(n *Node, what, id string, f func() error) *Error { return guardTry(n, what, id, 1, f) }
+func guard(n *Node, what, id string, f func() error) *Error { return guardTry(n, what, id, 1, nil, f) }
 
-func guardTry(n *Node, what, id string, try tries, f func() error) (err *Error) {
+// guardTry is guard for a try of more, or for what belongs to a flow, nil if it does not.
+func guardTry(n *Node, what, id string, try tries, of *flow.Context, f func() error) (err *Error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = n.panicked(what, id, try, v)
+			err = n.panicked(what, id, try, of, v)
 		}
 	}()
 	if e := f(); e != nil {
@@ -315,10 +324,10 @@ func guardTry(n *Node, what, id string, try tries, f func() error) (err *Error) 
 
 // panicked notes a panic of application code and returns what its caller is told. Called
 // where it was recovered.
-func (n *Node) panicked(what, id string, try tries, v any) *Error {
+func (n *Node) panicked(what, id string, try tries, of *flow.Context, v any) *Error {
 	n.counters.panics.Add(1)
 	if left, ok := n.said.panicked(try); ok {
-		n.log.Error().Str(what, clip(id)).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).Int64("left_out", left).
+		logFlow(n.log.Error().Str(what, clip(id)), of).Str("panic", clip(fmt.Sprint(v))).Bytes("stack", debug.Stack()).Int64("left_out", left).
 			Msg("application code panicked")
 	}
 	return fail(errkind.InternalFailure, "", id, "the handler panicked")

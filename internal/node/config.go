@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
@@ -48,6 +49,7 @@ type Config struct {
 	Listen    string
 	Advertise string
 	Peers     []Peer
+	MeshTLS   TLSFiles
 
 	Meshes   []Mesh // the others
 	Sessions []SessionListener
@@ -106,6 +108,9 @@ type Config struct {
 	ReplacedTimeout time.Duration
 
 	Logger zerolog.Logger
+	// Tracer makes spans; nil: none are made. TraceIDs has them tell ids.
+	Tracer   trace.Tracer
+	TraceIDs bool
 
 	// TimerClock, if set, is the timers' clock: for tests.
 	TimerClock timer.Clock
@@ -149,6 +154,7 @@ type SessionListener struct {
 
 	AuthTimeout time.Duration // of types with Authenticate; 0: 5 s
 	CompressMin int           // bytes of a payload to a client; 0: never
+	StartFlows  bool          // of packets that have none
 
 	Transport      Transport
 	TLSFiles       TLSFiles

@@ -18,6 +18,7 @@ type Mesh struct {
 	Listen    string
 	Advertise string
 	Peers     []Peer
+	TLSFiles  TLSFiles // of its links; zero: they are not encrypted
 }
 
 // Peer is a node that this one dials because its configuration says so.
@@ -35,7 +36,7 @@ const (
 
 // meshes returns all meshes of the node, the main one first.
 func (c *Config) meshes() []Mesh {
-	main := Mesh{Name: c.Mesh, Keys: c.MeshKeys, Role: c.Role, Listen: c.Listen, Advertise: c.Advertise, Peers: c.Peers}
+	main := Mesh{Name: c.Mesh, Keys: c.MeshKeys, Role: c.Role, Listen: c.Listen, Advertise: c.Advertise, Peers: c.Peers, TLSFiles: c.MeshTLS}
 	if len(c.MeshKey) > 0 {
 		main.Keys = [][]byte{c.MeshKey}
 	}
@@ -126,10 +127,10 @@ func (c *Config) checkMeshes(types int) *meshFault {
 }
 
 func (m *Mesh) check(main bool, c *Config) *meshFault {
-	keyed := m.Role != store.RoleNone || m.Listen != "" || len(m.Peers) > 0 || !main
-	key := "Keys"
+	keyed := m.Role != store.RoleNone || m.Listen != "" || len(m.Peers) > 0 || m.TLSFiles != (TLSFiles{}) || !main
+	key, files := "Keys", "TLSFiles"
 	if main {
-		key = "MeshKey"
+		key, files = "MeshKey", "MeshTLS"
 	}
 	switch {
 	case !meshForm.MatchString(m.Name):
@@ -149,7 +150,10 @@ func (m *Mesh) check(main bool, c *Config) *meshFault {
 	if fault := m.checkPeers(c.RID); fault != nil {
 		return fault
 	}
-	return m.checkPort()
+	if fault := m.checkPort(); fault != nil {
+		return fault
+	}
+	return m.checkTLS(files, c.RID)
 }
 
 // checkKeys says what of the keys cannot be; key is what the configuration calls them.

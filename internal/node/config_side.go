@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/zlnode/zlnode/internal/wire"
@@ -13,18 +14,20 @@ type ChannelServer struct {
 	Keys      [][]byte // none: those of the main mesh
 	Listen    string
 	Advertise string
+	TLSFiles  TLSFiles // zero: those of the main mesh, if it has some
 }
 
 // ChannelClient says that a node sends to such a channel.
 type ChannelClient struct {
-	Name  string
-	Keys  [][]byte // none: those of the main mesh
-	Peers []Peer   // servers, besides those that the Store's list has
+	Name     string
+	Keys     [][]byte // none: those of the main mesh
+	Peers    []Peer   // servers, besides those that the Store's list has
+	TLSFiles TLSFiles // zero: those of the main mesh, if it has some
 }
 
 // sideMesh is what a channel's side has of a mesh.
-func (c *Config) sideMesh(channel string, keys [][]byte) Mesh {
-	m := Mesh{Name: sideName + channel, Keys: keys}
+func (c *Config) sideMesh(channel string, keys [][]byte, files TLSFiles) Mesh {
+	m := Mesh{Name: sideName + channel, Keys: keys, TLSFiles: cmp.Or(files, c.MeshTLS)}
 	if len(keys) == 0 {
 		m.Keys = c.meshes()[0].Keys
 	}
@@ -32,13 +35,13 @@ func (c *Config) sideMesh(channel string, keys [][]byte) Mesh {
 }
 
 func (s *ChannelServer) mesh(c *Config) Mesh {
-	m := c.sideMesh(s.Name, s.Keys)
+	m := c.sideMesh(s.Name, s.Keys, s.TLSFiles)
 	m.Listen, m.Advertise = s.Listen, s.Advertise
 	return m
 }
 
 func (s *ChannelClient) mesh(c *Config) Mesh {
-	m := c.sideMesh(s.Name, s.Keys)
+	m := c.sideMesh(s.Name, s.Keys, s.TLSFiles)
 	m.Peers = s.Peers
 	return m
 }
@@ -98,6 +101,9 @@ func (c *Config) checkSide(name string, m Mesh, inMeshes map[string]bool) *meshF
 	}
 	if fault == nil {
 		fault = m.checkPort()
+	}
+	if fault == nil {
+		fault = m.checkTLS("TLSFiles", c.RID)
 	}
 	if fault != nil {
 		fault.error = fmt.Errorf("channel %q: %w", name, fault.error)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/creation"
@@ -65,10 +66,18 @@ func (n *Node) Create(ctx context.Context, req CreateRequest) (CreateResult, err
 	if err := fenced(ctx); err != nil {
 		return CreateResult{}, err.of(opCreate, req.ID)
 	}
+	var span trace.Span
+	if n.cfg.Tracer != nil {
+		ctx, span = n.startSpan(ctx, "create "+req.Type, trace.SpanKindInternal, attrType.String(req.Type))
+		if n.cfg.TraceIDs {
+			span.SetAttributes(attrObject.String(req.ID))
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.CreateTimeout)
 	defer cancel()
 	var result CreateResult
 	var err *Error
+	defer func() { endSpan(span, err) }()
 	blocking(ctx, func() { result, err = n.create(ctx, &req) })
 	if err != nil {
 		return CreateResult{}, err

@@ -127,6 +127,7 @@ func (s *joinScope) register(r *Registration, to Join) *Error {
 	if err != nil {
 		return err
 	}
+	j.trace = s.call.flow.Trace
 	s.joins = append(s.joins, j)
 	s.bytes += len(j.Request)
 	return nil

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
@@ -40,13 +42,14 @@ type linkConn struct {
 
 	// Owned by the loop.
 	shake    handshake // nil once admitted
+	answered bool      // something came
 	live     *link.Liveness
 	effects  []link.Effect
 	liveness []link.LiveEffect
 	bye      string            // the peer's goodbye
 	refused  wire.RejectReason // why the handshake ended, if one side refused the other
 	gaveWay  bool              // to another connection to the same node
-	heard    topic.Heard       // the topics that its node has subscribers to
+	interest topic.Heard       // the topics that its node has subscribers to
 	placing  placing           // the chunk that is being read
 
 	opened clock.Mono // when it was published; before that 0
@@ -69,7 +72,7 @@ type linkHandler struct {
 
 // OnOpen implements engine.Handler.
 func (h *linkHandler) OnOpen(c *engine.Conn) {
-	l := &linkConn{node: h.mesh.node, mesh: h.mesh, conn: c, dial: h.dial, bound: cmap.New[*objectCell](), heard: topic.NewHeard(interestLimits)}
+	l := &linkConn{node: h.mesh.node, mesh: h.mesh, conn: c, dial: h.dial, bound: cmap.New[*objectCell](), interest: topic.NewHeard(interestLimits)}
 	var nonce [32]byte
 	rand.Read(nonce[:])
 	if c.Dialled() {
@@ -78,13 +81,18 @@ func (h *linkHandler) OnOpen(c *engine.Conn) {
 		l.shake = link.NewAcceptor(&h.mesh.link, nonce)
 	}
 	c.SetData(l)
-	l.step(link.Event{Kind: link.EventOpened})
+	opened := link.Event{Kind: link.EventOpened}
+	if h.dial != nil && h.dial.expect != "" {
+		opened = l.certified(h.dial.expect, opened)
+	}
+	l.step(opened)
 }
 
 // OnFrame implements engine.Handler.
 func (h *linkHandler) OnFrame(c *engine.Conn, frame []byte, owner *buf.Buf) error {
 	l := c.Data().(*linkConn)
 	if l.shake != nil {
+		l.answered = true
 		l.step(link.Event{Kind: link.EventReceived, Record: frame})
 		return nil
 	}
@@ -105,6 +113,9 @@ func (h *linkHandler) OnTimer(c *engine.Conn, now clock.Mono) {
 func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	l := c.Data().(*linkConn)
 	l.gone.Store(true)
+	if (reason.Code == engine.PeerClosed || reason.Code == engine.TransportError) && !l.answered && h.dial != nil {
+		reason.Text = "it said nothing; are its mesh's links by TLS as this one's, and is this a link port?"
+	}
 	if p := l.placing; p.move != nil {
 		p.move.placed(nil, &p)
 	}
@@ -135,10 +146,24 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	}
 	if l.shake != nil {
 		l.node.counters.linksRefused.Add(1)
-		l.node.log.Debug().Str("mesh", l.mesh.cfg.Name).Str("address", c.RemoteAddr()).Stringer("reason", reason).Msg("a connection ended before it was a link")
+		l.sayBroken(reason)
 		return
 	}
 	l.node.log.Info().Str("mesh", l.mesh.cfg.Name).Str("peer", l.peer.RID).Stringer("reason", reason).Msg("link closed")
+}
+
+// sayBroken logs that the connection ended before it was a link. That a stranger closed, or a
+// handshake was refused, is not worth a line that is always seen, or has one.
+func (l *linkConn) sayBroken(reason engine.CloseReason) {
+	level, left := zerolog.DebugLevel, int64(0)
+	usual := reason.Code == engine.Rejected || reason.Code == engine.EngineClosed || reason.Code == engine.PeerClosed && l.dial == nil
+	if !usual {
+		if n, ok := l.node.said.linkBroken.Take(clock.Now()); ok {
+			level, left = zerolog.InfoLevel, n
+		}
+	}
+	l.node.log.WithLevel(level).Str("mesh", l.mesh.cfg.Name).Str("address", l.conn.RemoteAddr()).Stringer("reason", reason).Int64("left_out", left).
+		Msg("a connection ended before it was a link")
 }
 
 // step gives an event to the handshake and does what it says.
@@ -190,6 +215,10 @@ func (l *linkConn) giveWay(rid string) {
 
 // judge decides whether the peer, which holds the mesh key, gets the slot.
 func (l *linkConn) judge(peer link.Peer) {
+	if ev := l.certified(peer.RID, link.Event{Kind: link.EventJudged}); ev.Refuse != 0 {
+		l.step(ev)
+		return
+	}
 	l.peer = peer
 	l.gate = link.NewCreditGate(int(peer.Window), sendersWaitingMax)
 	l.returns = link.NewCreditReturn(linkCreditBytes)
@@ -379,6 +408,9 @@ func linkFrameSize(b []byte, admitted bool) (int, error) {
 	}
 	n, err := wire.RecordSize(b, most)
 	if errors.Is(err, wire.ErrTooLarge) {
+		if !admitted && isTLS(b) {
+			err = fmt.Errorf("%w: the peer speaks TLS, which this mesh has not for its links", err)
+		}
 		return n, fmt.Errorf("%w: %w", engine.ErrFrameTooLarge, err)
 	}
 	return n, err

@@ -20,6 +20,7 @@ type mesh struct {
 	cfg      Mesh
 	side     side
 	link     link.Config // without Keys there are no links
+	tls      *linkTLS    // nil: links are not encrypted
 	endpoint string      // that peers dial; empty: none
 	bound    net.Addr    // the port; nil: none
 	near     *mesh       // of a channel's client: its server, if that is this node too
@@ -162,13 +163,16 @@ func (m *mesh) open() error {
 	if err := errors.Join(m.link.Validate(), n.liveConfig.Validate()); err != nil {
 		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
 	}
+	if err := m.openTLS(); err != nil {
+		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
+	}
 	if m.near != nil {
 		m.peers.dialNear(m.near)
 	}
 	if m.cfg.Listen == "" {
 		return nil
 	}
-	l, err := n.engine.Listen(engine.Listen{Addr: m.cfg.Listen, Protocol: m.protocol(&linkHandler{mesh: m})})
+	l, err := n.engine.Listen(m.listen())
 	if err != nil {
 		return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "the link address " + m.cfg.Listen + " cannot be opened", Err: err}
 	}

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -79,5 +82,87 @@ func TestADialIsKnownUntilItsConnectionHasEnded(t *testing.T) {
 	n.discovery.connect(0)
 	if len(known) != 0 {
 		t.Errorf("a peer that is gone is remembered: %v", known)
+	}
+}
+
+// A new object is for the mesh that is named, or for the only one in which the node uses
+// objects.
+func TestTheMeshOfANewObject(t *testing.T) {
+	none, client, server := Mesh{Name: "none"}, Mesh{Name: "c", Role: store.RoleClient}, Mesh{Name: "s", Role: store.RoleServer}
+	for _, c := range []struct {
+		meshes []Mesh
+		name   string
+		want   string // or why not
+	}{
+		{[]Mesh{none, client}, "", "c"},
+		{[]Mesh{server, none}, "", "s"},
+		{[]Mesh{none}, "", "NotConfigured"},
+		{[]Mesh{client, server}, "", "InvalidOperation"},
+		{[]Mesh{client, server}, "s", "s"},
+		{[]Mesh{client, none}, "x", "NotFound"},
+		{[]Mesh{client, none}, "none", "NotFound"},
+	} {
+		n := bareNode(t)
+		n.meshes = nil
+		for _, m := range c.meshes {
+			n.meshes = append(n.meshes, newMesh(n, m))
+		}
+		m, err := n.chooseMesh(opCreate, "x", c.name)
+		if err == nil && m.cfg.Name != c.want || err != nil && err.Kind.String() != c.want {
+			t.Errorf("of %v, for %q: %v %v, want %s", c.meshes, c.name, m, err, c.want)
+		}
+	}
+}
+
+// A route of an object of a mesh that the node does not use leads nowhere, and says why.
+func TestARouteLeadsThroughItsObjectsMesh(t *testing.T) {
+	n := bareNode(t)
+	other := newMesh(n, Mesh{Name: "other", Role: store.RoleClient})
+	n.meshes = append(n.meshes, other, newMesh(n, Mesh{Name: "none"}))
+	l := &linkConn{node: n, mesh: other, peer: link.Peer{RID: "b", Lifecycle: 3}}
+	other.links.set("b", l)
+	for mesh, want := range map[string]*linkConn{"": nil, "other": l, "none": nil, "unknown": nil} {
+		r := n.routes.newRoute(&store.Authority{ID: "x", Mesh: mesh, RID: "b", LeaseGen: 3, LeaseLeft: 1 << 40}, 0)
+		if got := r.link(); got != want {
+			t.Errorf("mesh %q: %p", mesh, got)
+		}
+		if kind := r.noLink(opSend).Kind; (kind == errkind.Unavailable) != (mesh == "" || mesh == "other") || kind != errkind.Unavailable && kind != errkind.NotConfigured {
+			t.Errorf("mesh %q: %v", mesh, kind)
+		}
+		if got, err := n.linkTo(mesh, "b", 3); got != want || (err == nil) != (want != nil) {
+			t.Errorf("mesh %q: %p %v", mesh, got, err)
+		}
+	}
+}
+
+// An answer that came by one mesh ends no request of another, nor one of the node's own.
+func TestAnAnswerStaysInItsMesh(t *testing.T) {
+	n := bareNode(t)
+	other := newMesh(n, Mesh{Name: "other", Role: store.RoleClient})
+	n.meshes = append(n.meshes, other)
+	peer := link.Peer{RID: "b", Lifecycle: 3}
+	tables := map[*mesh]*pendingTable{n.home: newPendingTable(), other: newPendingTable()}
+	for m, table := range tables {
+		m.links.set("b", &linkConn{node: n, mesh: m, peer: peer, pending: table})
+	}
+	ended := 0
+	add := func(table *pendingTable) uint64 {
+		corr, err := table.add(completeFunc(func(result) { ended++ }), clock.Never)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return corr
+	}
+	home, own := add(tables[n.home]), add(n.local)
+	n.completeAway(other, process{"b", 3}, home, result{})
+	n.completeAway(other, process{}, own, result{})
+	n.completeAway(other, process{"c", 1}, home, result{})
+	if late := n.counters.lateReplies.Load(); ended != 0 || late != 3 {
+		t.Errorf("%d requests ended, %d answers came too late", ended, late)
+	}
+	n.completeAway(n.home, process{"b", 3}, home, result{})
+	n.completeAway(n.home, process{}, own, result{})
+	if ended != 2 {
+		t.Errorf("%d requests ended", ended)
 	}
 }

@@ -59,7 +59,7 @@ func (m *message) fill(p *packetType, s sender, o *Outgoing, deadline clock.Mono
 		m.metaLen, m.dataLen = uint8(n), uint8(len(o.Payload))
 		copy(m.inline[:], o.Metadata)
 		copy(m.inline[n:], o.Payload)
-	case a != nil:
+	case a != nil && a.owner != nil:
 		m.dataLen = elsewhere
 		m.owner, m.meta, m.payload = a.owner.Ref(), o.Metadata, o.Payload
 	default:
@@ -150,7 +150,7 @@ func (m *message) refuse(n *Node, err *Error) {
 
 // arrival is what a message that came over a connection has beside its content.
 type arrival struct {
-	owner   *buf.Buf // of the content
+	owner   *buf.Buf // of the content; nil: the message copies it
 	toSpot  bool     // it is meant for a Spot, else for an Actor
 	objGen  uint64   // of the incarnation that is meant; 0: whichever is there
 	session bindingKey

@@ -90,7 +90,9 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	if n.stopping.Load() {
 		o.stop()
 	}
+	span := n.traceMove(j.trace, "move out", &o.id, o.cell.ref.ID, o.cell.typ.Name)
 	end, known := o.run()
+	endSpan(span, endOfMove(&end, known))
 	if !known { // the node has ended before
 		o.leave()
 		o.abandon(errStopping)

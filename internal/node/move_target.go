@@ -9,6 +9,7 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/failpoint"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
@@ -80,6 +81,7 @@ func (i *moveIn) run() {
 		Self: n.lease, From: relay.Process{RID: i.from.rid, Lifecycle: store.LeaseGen(i.from.lifecycle)},
 		CommitOp: newOpID(), GiveUpOp: newOpID(),
 	}, n.moveTiming())
+	span := n.traceMove(flow.Trace{}, "move in", &i.id, i.cell.ref.ID, "")
 	assembling := false
 	end := relay.TargetEffect{Do: relay.TargetEnd, Outcome: relay.TargetDropped, Failure: failureOfMove(errStopping)}
 	for n.life.Err() == nil { // else nobody learns any more what becomes of it
@@ -113,6 +115,10 @@ func (i *moveIn) run() {
 	}
 	i.events.close()
 	i.end(&end)
+	if span != nil {
+		span.SetAttributes(attrType.String(i.cell.typ.Name))
+		endSpan(span, endOfArrival(&end))
+	}
 }
 
 // wait returns what happens next, until the given time.

@@ -217,7 +217,7 @@ func (n *Node) start(ctx context.Context) error {
 func (n *Node) openSessions() error {
 	for _, l := range n.cfg.Sessions {
 		port := &sessionPort{
-			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax, compressMin: l.CompressMin,
+			node: n, typ: n.app.Sessions[l.Type], frameMax: l.FrameMax, compressMin: l.CompressMin, startFlows: l.StartFlows,
 			authTime: l.AuthTimeout, times: session.LivenessTimes{Idle: l.IdleTimeout},
 			out:   session.OutboxLimits{Soft: l.OutBytes, Hard: l.OutBurstBytes, Time: l.OutTime},
 			grace: l.ReconnectGrace, keepBytes: l.ReconnectBytes,

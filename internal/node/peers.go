@@ -108,10 +108,11 @@ func (p *peers) due(nodes []store.Descriptor, now clock.Mono) (due []dialling, n
 	p.read(nodes, now)
 	busy := map[string]bool{}
 	p.each(func(q *peer) {
-		if q.busy && q.rid != "" {
+		if p.opens(q) {
 			busy[q.rid] = true
 		}
 	})
+	delete(busy, "") // who they are is not known
 	next = clock.Never
 	p.each(func(q *peer) {
 		switch {
@@ -147,6 +148,8 @@ func (p *peers) read(nodes []store.Descriptor, now clock.Mono) {
 		switch {
 		case q == nil:
 			q = &peer{expect: d.RID, rid: d.RID, lifecycle: d.Lifecycle, since: now}
+		case q.lifecycle == 0 && p.opens(q): // to this process, as likely as not
+			q.lifecycle = d.Lifecycle
 		case q.lifecycle != d.Lifecycle: // another process, which nobody has dialled; what is being opened was to the former
 			q = &peer{manual: q.manual, expect: q.expect, rid: q.rid, lifecycle: d.Lifecycle, endpoint: q.endpoint, lost: q.lost, failure: q.failure, state: q.state, since: q.since}
 		}
@@ -190,15 +193,21 @@ func (p *peers) link(q *peer) *linkConn {
 	return nil
 }
 
+// opens reports whether this node is opening a connection to the peer that is no link yet. mu
+// is held.
+func (p *peers) opens(q *peer) bool {
+	l := p.mesh.links.to(q.rid, 0)
+	return q.busy && (l == nil || l.dial != q)
+}
+
 // start dials in the background.
 func (p *peers) start(d dialling) {
 	n := p.mesh.node
 	n.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(n.life, dialTimeout)
 		defer cancel()
-		_, err := n.engine.Dial(ctx, d.endpoint, p.mesh.protocol(&linkHandler{mesh: p.mesh, dial: d.peer}))
-		if err != nil {
-			n.log.Debug().Str("mesh", p.mesh.cfg.Name).Str("peer", d.expect).Str("address", d.endpoint).Err(err).Msg("dial failed")
+		if err := p.mesh.dialLink(ctx, d.endpoint, &linkHandler{mesh: p.mesh, dial: d.peer}); err != nil {
+			p.mesh.sayDialFailed(d.expect, d.endpoint, err)
 			p.ended(d.peer, 0, "Unavailable: "+err.Error())
 		}
 	})
@@ -211,10 +220,7 @@ func (p *peers) greeted(q *peer, is link.Peer) (on bool) {
 	defer p.mu.Unlock()
 	l := p.mesh.links.to(is.RID, 0)
 	on = l == nil || l.peer.Lifecycle < is.Lifecycle
-	p.named(is.RID, func(other *peer) {
-		opens := other.busy && (l == nil || l.dial != other)
-		on = on && (other == q || !opens)
-	})
+	p.named(is.RID, func(other *peer) { on = on && (other == q || !p.opens(other)) })
 	q.rid = is.RID
 	return on
 }

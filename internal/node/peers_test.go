@@ -197,6 +197,10 @@ func TestANamedPeerIsTheListedOne(t *testing.T) {
 	w.lists("b", nil)
 	w.wants("both", "by hand")
 	w.nodes = nil
+	w.wants("out of the list, while it is being dialled")
+	w.lists("b", nil)
+	w.wants("in the list again")
+	w.nodes = nil
 	w.m.peers.ended(w.m.peers.known["b"], 0, "x")
 	w.later(dialBackoffMin)
 	w.wants("the named one alone", "by hand")
@@ -231,7 +235,12 @@ func TestAnUnnamedPeerGivesWay(t *testing.T) {
 	if w.m.peers.greeted(other, is) || !w.m.peers.greeted(other, link.Peer{RID: "b", Lifecycle: 4}) {
 		t.Error("another connection goes on to a process that is linked, or not to a later one")
 	}
+	w.nodes[0].Lifecycle = 4
+	w.wants("a later process, whatever the former's link does", "at-b")
+	w.m.peers.ended(w.m.peers.known["b"], 0, "x")
+	w.nodes[0].Lifecycle = 3
 	w.close(l)
+	w.later(time.Hour)
 	if due := w.dials(); len(due) != 1 {
 		t.Errorf("behind the end it dials %q, want one of the three ways", due)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -53,6 +55,13 @@ func (n *Node) Publish(ctx context.Context, to TopicTarget, o *Outgoing) (Publis
 	}
 	if err != nil {
 		return Published{}, err.of(opPublish, name)
+	}
+	if n.belongs(ctx) {
+		with := *o
+		meta, b, span := n.leave(ctx, trace.SpanKindProducer, opPublish, name, o.Name, o.Metadata)
+		defer endSpan(span, nil)
+		defer b.Free()
+		with.Metadata, o = meta, &with
 	}
 	var p Published
 	links, subscribers := m.topics.elsewhere.Of(name), m.topics.here.Of(name)

@@ -123,7 +123,7 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		if err != nil {
 			return err
 		}
-		return l.interest(&i)
+		return l.interested(&i)
 	case wire.CmdPublish:
 		p, err := wire.DecodePublish(body)
 		if err != nil {

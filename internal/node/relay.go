@@ -1,12 +1,14 @@
 package node
 
 import (
-	"context"
 	"sync"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/session"
 )
@@ -20,15 +22,16 @@ type clientRequest struct {
 	binding *sessionBinding // that it was meant for
 	seq     uint64
 	origin  uint8
-	echo    []byte // correlation id, then flow id
-	corrLen int    // < 0: no correlation id
+	echo    []byte     // correlation id, then flow id
+	corrLen int        // < 0: no correlation id
+	span    trace.Span // of the packet; nil: none
 }
 
 var clientRequests = sync.Pool{New: func() any { return new(clientRequest) }}
 
-func newClientRequest(s *sessionConn, p *session.Packet, b *sessionBinding) *clientRequest {
+func newClientRequest(s *sessionConn, p *session.Packet, b *sessionBinding, span trace.Span) *clientRequest {
 	r := clientRequests.Get().(*clientRequest)
-	*r = clientRequest{session: s, binding: b, seq: p.Seq, origin: p.Origin, corrLen: -1, echo: r.echo[:0]}
+	*r = clientRequest{session: s, binding: b, seq: p.Seq, origin: p.Origin, corrLen: -1, span: span, echo: r.echo[:0]}
 	if len(p.Correlation) > 0 {
 		r.corrLen = len(p.Correlation)
 		r.echo = append(r.echo, p.Correlation...)
@@ -39,6 +42,7 @@ func newClientRequest(s *sessionConn, p *session.Packet, b *sessionBinding) *cli
 
 // complete implements completer: the request ends with one frame.
 func (r *clientRequest) complete(res result) {
+	failSpan(r.span, res.err)
 	if r.keepReply(&res) {
 		r.recycle()
 		return
@@ -48,6 +52,7 @@ func (r *clientRequest) complete(res result) {
 
 // finish is complete without a look at whether the Actor moves.
 func (r *clientRequest) finish(res result) {
+	failSpan(r.span, res.err)
 	if frame, err := r.frame(res); err == nil {
 		r.session.queue(frame)
 	}
@@ -55,7 +60,8 @@ func (r *clientRequest) finish(res result) {
 }
 
 func (r *clientRequest) recycle() {
-	r.session, r.binding = nil, nil
+	endSpan(r.span, nil)
+	r.session, r.binding, r.span = nil, nil, nil
 	clientRequests.Put(r)
 }
 
@@ -87,10 +93,15 @@ func (r *clientRequest) frame(res result) (*buf.Buf, *Error) {
 // and the packet must wait in the Session's turn. Loop only.
 func (s *sessionConn) relay(p *session.Packet, typ string, owner *buf.Buf) (done bool) {
 	var none credit
-	lacks, err := s.forward(p, receiver{typ: typ}, owner, &none)
-	if err != nil {
+	f, span := s.relayed(p)
+	lacks, err := s.forwardIn(&f, p, receiver{typ: typ}, owner, &none, span)
+	switch {
+	case err != nil:
+		endSpan(span, err)
 		s.refuse(p, err)
-	}
+	case lacks.link == nil && p.Kind != session.KindRequest:
+		endSpan(span, nil)
+	} // one that lacks credit gets another span in its turn; this one is never told
 	return lacks.link == nil
 }
 
@@ -99,15 +110,15 @@ type receiver struct{ typ, id string }
 
 // relayWaiting is relay in the Session's turn: it waits for credit up to the
 // send timeout. The route may have changed meanwhile. On error the packet is not sent.
-func (s *sessionConn) relayWaiting(ctx context.Context, p *session.Packet, to receiver, owner *buf.Buf) *Error {
+func (s *sessionConn) relayWaiting(c *SessionCall, p *session.Packet, to receiver) *Error {
 	var paid credit
 	for {
-		lacks, err := s.forward(p, to, owner, &paid)
+		lacks, err := s.forwardIn(&c.flow, p, to, c.packet.owner, &paid, nil)
 		paid.putBack()
 		if err != nil || lacks.link == nil {
 			return err
 		}
-		err = lacks.link.waitInTurn(ctx, lacks.n)
+		err = lacks.link.waitInTurn(c, lacks.n)
 		switch {
 		case err == nil:
 			paid = lacks
@@ -127,17 +138,30 @@ func (c *SessionCall) Forward(id string) error {
 	case asks && c.forwarded:
 		return fail(errkind.InvalidOperation, opForward, id, "the request was forwarded already")
 	}
-	if err := c.conn.relayWaiting(c, &c.packet.Packet, receiver{id: id}, c.packet.owner); err != nil {
+	if err := c.conn.relayWaiting(c, &c.packet.Packet, receiver{id: id}); err != nil {
 		return err.of(opForward, id)
 	}
 	c.forwarded = asks
 	return nil
 }
 
+// forwardIn is forward for a packet that belongs to f.
+func (s *sessionConn) forwardIn(f *flow.Context, p *session.Packet, to receiver, owner *buf.Buf, paid *credit, span trace.Span) (lacks credit, err *Error) {
+	meta, b := withFlow(f, p.Meta)
+	if b == nil {
+		return s.forward(p, to, owner, paid, span)
+	}
+	defer b.Free()
+	q := *p
+	q.Meta = meta
+	return s.forward(&q, to, nil, paid, span)
+}
+
 // forward sends the packet to its Actor if it is bound now, or says which credit it lacks for
-// that. paid is what the caller has of it. A packet for an Actor that moves is kept. On error
+// that. paid is what the caller has of it. Without an owner the packet's
+// parts are copied. A request that has gone, or is kept, ends its span; nil: it has none. A packet for an Actor that moves is kept. On error
 // the packet is not sent and must be refused.
-func (s *sessionConn) forward(p *session.Packet, to receiver, owner *buf.Buf, paid *credit) (lacks credit, err *Error) {
+func (s *sessionConn) forward(p *session.Packet, to receiver, owner *buf.Buf, paid *credit, span trace.Span) (lacks credit, err *Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b *sessionBinding
@@ -153,7 +177,7 @@ func (s *sessionConn) forward(p *session.Packet, to receiver, owner *buf.Buf, pa
 		return credit{}, err
 	}
 	if b.moves() {
-		if waits, err := b.way.admits(p); waits || err != nil {
+		if waits, err := b.way.admits(p, span); waits || err != nil {
 			return credit{}, err
 		}
 	}
@@ -169,7 +193,7 @@ func (s *sessionConn) forward(p *session.Packet, to receiver, owner *buf.Buf, pa
 	case b.link == nil:
 		var corr uint64
 		if asks {
-			if corr, err = s.node.local.add(newClientRequest(s, p, b), deadline); err != nil {
+			if corr, err = s.node.local.add(newClientRequest(s, p, b, span), deadline); err != nil {
 				return credit{}, err
 			}
 		}
@@ -185,7 +209,7 @@ func (s *sessionConn) forward(p *session.Packet, to receiver, owner *buf.Buf, pa
 	}
 	var r *clientRequest
 	if asks {
-		r = newClientRequest(s, p, b)
+		r = newClientRequest(s, p, b, span)
 	}
 	return credit{}, s.sendPaid(b, &rec, r, deadline)
 }

@@ -11,11 +11,12 @@ import (
 
 // said are the log lines that strangers, clients or peers decide the number of.
 type said struct {
-	linkRefused, updateIgnored, sendFailed, requestFailed, callbackFailed sparse.Line // of links and Sessions
-	serviceFailed, serviceFull                                            sparse.Line // of messages to channels and nodes
-	actorSendFailed, actorRequestFailed                                   sparse.Line // of clients' messages to Actors
-	copiesMissed, readerFailed                                            sparse.Line // of topics
-	panics                                                                sync.Map    // panicSite → *sparse.Line: as many as the program has such places
+	dialFailed, linkBroken, linkRefused                      sparse.Line // of connections to peers
+	updateIgnored, sendFailed, requestFailed, callbackFailed sparse.Line // of links and Sessions
+	serviceFailed, serviceFull                               sparse.Line // of messages to channels and nodes
+	actorSendFailed, actorRequestFailed                      sparse.Line // of clients' messages to Actors
+	copiesMissed, readerFailed                               sparse.Line // of topics
+	panics                                                   sync.Map    // panicSite → *sparse.Line: as many as the program has such places
 }
 
 // panicked reports whether the panic that is being recovered is to be logged: one a second

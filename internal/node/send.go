@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -69,10 +71,27 @@ func (i *Incoming) Release() {
 // queue of the link to its node, has taken the message; a later failure there
 // does not change that.
 func (n *Node) Send(ctx context.Context, to *Target, o *Outgoing) error {
-	if err := n.sendTo(ctx, to, o); err != nil {
+	var err *Error
+	if n.belongs(ctx) {
+		err = n.sendIn(ctx, to, o)
+	} else {
+		err = n.sendTo(ctx, to, o)
+	}
+	if err != nil {
 		return err.of(opSend, to.ID)
 	}
 	return nil
+}
+
+// sendIn is sendTo for a message that belongs to a flow, or has a span.
+func (n *Node) sendIn(ctx context.Context, to *Target, o *Outgoing) *Error {
+	with := *o
+	meta, b, span := n.leave(ctx, trace.SpanKindProducer, opSend, to.ID, o.Name, o.Metadata)
+	defer b.Free()
+	with.Metadata = meta
+	err := n.sendTo(ctx, to, &with)
+	endSpan(span, err)
+	return err
 }
 
 func (n *Node) sendTo(ctx context.Context, to *Target, o *Outgoing) *Error {
@@ -142,16 +161,34 @@ func (n *Node) Request(ctx context.Context, to *Target, o *Outgoing) (Incoming, 
 	}
 	deadline := min(clock.Now().Add(n.cfg.RequestTimeout), deadlineOf(ctx))
 	var r result
-	if ctx.Value(yieldKey{}) == nil {
-		r = n.requestTo(ctx, to, o, deadline)
+	if n.belongs(ctx) {
+		r = n.requestIn(ctx, to, o, deadline)
 	} else {
-		keptTo, kept := *to, *o // on the heap, which the other way does without
-		r = n.requestYielding(ctx, &keptTo, &kept, deadline)
+		r = n.requestFrom(ctx, to, o, deadline)
 	}
 	if r.err != nil {
 		return Incoming{}, r.err.of(opRequest, to.ID)
 	}
 	return Incoming{Codec: r.codec, Payload: r.payload, owner: r.owner}, nil
+}
+
+// requestIn is requestFrom for a request that belongs to a flow, or has a span.
+func (n *Node) requestIn(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	with := *o
+	meta, b, span := n.leave(ctx, trace.SpanKindClient, opRequest, to.ID, o.Name, o.Metadata)
+	defer b.Free()
+	with.Metadata = meta
+	r := n.requestFrom(ctx, to, &with, deadline)
+	endSpan(span, r.err)
+	return r
+}
+
+func (n *Node) requestFrom(ctx context.Context, to *Target, o *Outgoing, deadline clock.Mono) result {
+	if ctx.Value(yieldKey{}) == nil {
+		return n.requestTo(ctx, to, o, deadline)
+	}
+	keptTo, kept := *to, *o // on the heap, which the other way does without
+	return n.requestYielding(ctx, &keptTo, &kept, deadline)
 }
 
 // requestYielding is requestTo that gives up the turn's gate meanwhile, or sends nothing.

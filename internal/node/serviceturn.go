@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/mailbox"
 )
 
@@ -75,8 +76,8 @@ func (c *NodeCall) inTurn() *served {
 // Name returns the packet's name.
 func (c *NodeCall) Name() string { return c.inTurn().packet.name }
 
-// Metadata returns the encoded metadata, a view that is valid during the turn.
-func (c *NodeCall) Metadata() []byte { return c.inTurn().metadata() }
+// Metadata returns the application's encoded metadata, a view that is valid during the turn.
+func (c *NodeCall) Metadata() []byte { return applicationMetadata(&c.inTurn().message) }
 
 // Codec returns the number of the payload's codec.
 func (c *NodeCall) Codec() uint8 { return c.inTurn().codec }
@@ -122,7 +123,7 @@ func (r *runner) begin(claim *mailbox.Claim[struct{}]) *NodeCall {
 	}
 	r.call = nil
 	c.node, c.gate, c.deadline, c.accepted = r.service.node, claim, r.now.deadline, true
-	c.served, c.service = &r.now, r.service
+	c.served, c.service, c.flow = &r.now, r.service, messageFlow(&r.now.message)
 	return c
 }
 
@@ -130,7 +131,7 @@ func (r *runner) begin(claim *mailbox.Claim[struct{}]) *NodeCall {
 func (r *runner) over(c *NodeCall) {
 	c.served, c.step, c.handled, c.reply = nil, 0, false, Reply{}
 	if c.end() {
-		c.node = nil
+		c.node, c.flow, c.span, c.traced = nil, flow.Context{}, nil, nil
 		r.call = c
 	}
 }
@@ -138,13 +139,16 @@ func (r *runner) over(c *NodeCall) {
 // run is the turn of a message.
 func (r *runner) run(claim *mailbox.Claim[struct{}]) {
 	c, ended := r.begin(claim), false
+	if c.node.cfg.Tracer != nil {
+		c.traceMessage()
+	}
 	defer func() {
 		if ended {
 			return
 		}
 		err := errTurnEnded // the handler ended its goroutine
 		if v := recover(); v != nil {
-			err = c.node.panicked("service", r.service.typ.what(), 1, v)
+			err = c.node.panicked("service", r.service.typ.what(), 1, &c.flow, v)
 		}
 		r.ran(c, err)
 	}()
@@ -188,6 +192,7 @@ func (c *NodeCall) proceed() error {
 // ran ends the turn, and the message towards its sender.
 func (r *runner) ran(c *NodeCall, err *Error) {
 	n, m := r.service.node, &r.now
+	failSpan(c.span, err)
 	switch {
 	case err == nil && m.asks():
 		m.sender.reply(n, c.reply.Codec, c.reply.Payload)

@@ -11,6 +11,7 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/session"
 )
@@ -57,6 +58,8 @@ type sessionPort struct {
 	node     *Node
 	typ      *SessionType
 	frameMax int
+	// startFlows has packets without a flow begin one.
+	startFlows bool
 	// compressMin is the payload from which on packets to clients are compressed; 0: none.
 	compressMin int
 	authTime    time.Duration // of types with Authenticate
@@ -246,6 +249,11 @@ func (s *sessionConn) deliver(p *session.Packet, owner *buf.Buf) {
 		defer plain.Free()
 		owner = plain
 	}
+	if starts := s.port.startFlows && p.Flow == nil; starts || len(p.Meta) > 0 && p.Meta.Reserved() {
+		own := ownPacket(p, starts)
+		defer own.Free()
+		owner = own
+	}
 	if s.door.locked() {
 		s.knock(p, owner)
 		return
@@ -286,13 +294,7 @@ func inflate(p *session.Packet, plainMax int) (*buf.Buf, error) {
 		return nil, err
 	}
 	b := buf.Get(len(p.Name) + len(p.Meta) + len(p.Correlation) + len(p.Flow) + n)
-	rest := b.Bytes()
-	for _, part := range []*[]byte{&p.Name, (*[]byte)(&p.Meta), &p.Correlation, &p.Flow} {
-		if *part != nil {
-			k := copy(rest, *part)
-			*part, rest = rest[:k:k], rest[k:]
-		}
-	}
+	rest := ownParts(p, b.Bytes())
 	if err := session.InflatePayload(rest, p); err != nil {
 		b.Free()
 		return nil, err
@@ -304,14 +306,29 @@ func inflate(p *session.Packet, plainMax int) (*buf.Buf, error) {
 // send queues a push to the client; see queueAs.
 func (s *sessionConn) send(actor string, how *PushOptions, name string, codec uint8, meta, payload []byte) *Error {
 	p := pushPacket(name, codec, meta, payload)
+	if flow.In(meta) {
+		p = takeFlow(p)
+	}
 	return s.writeAs(&p, actor, how)
 }
 
-// pushPacket is what the client gets of a push.
+// pushPacket is what the client gets of a push, but for takeFlow. It must be inlined, or else
+// the name is a copy on the heap.
 func pushPacket(name string, codec uint8, meta, payload []byte) session.Packet {
 	p := session.Packet{Kind: session.KindSend, Codec: session.Codec(codec), Name: []byte(name), Payload: payload}
 	if len(meta) > 0 {
 		p.Meta = meta
+	}
+	return p
+}
+
+// takeFlow puts the flow that a push belongs to into its place in the frame. A client is told
+// no more of that. It takes a value, as what goes into a pointer's is on the heap.
+func takeFlow(p session.Packet) session.Packet {
+	f, application := flow.Split(p.Meta)
+	p.Meta = application
+	if f.Origin != 0 {
+		p.Flow, p.Origin = f.ID.AppendText(nil), uint8(f.Origin)
 	}
 	return p
 }

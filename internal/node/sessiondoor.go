@@ -164,7 +164,7 @@ func (s *sessionConn) authenticate(c *SessionCall, d *door) {
 		err = e
 		return
 	}
-	err = guard(s.node, "session type", s.port.typ.Name, func() (e error) {
+	err = guardTry(s.node, "session type", s.port.typ.Name, 1, &c.flow, func() (e error) {
 		r, e = s.port.typ.Auth(c, s.instance, c.packet.Payload)
 		return e
 	})

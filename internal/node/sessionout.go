@@ -10,6 +10,7 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/session"
 )
 
@@ -25,6 +26,19 @@ import (
 type PushOptions struct {
 	Class session.PushClass
 	Key   string // of NewestPerKey: 1 to 64 bytes
+	// Flow is what the push belongs to, in place of its call's; without an Origin it is that.
+	Flow   flow.ID
+	Origin flow.Origin
+}
+
+// inFlow returns the metadata with the flow of the push, f being that of its call, or nil;
+// see there.
+func (o *PushOptions) inFlow(f *flow.Context, meta []byte) ([]byte, *buf.Buf) {
+	own := flow.Context{ID: o.Flow, Origin: o.Origin}
+	if o.Origin == 0 && f != nil {
+		own.ID, own.Origin = f.ID, f.Origin
+	}
+	return withFlow(&own, meta)
 }
 
 // check refuses options that mean nothing.

@@ -92,6 +92,8 @@ func (s *SessionContext) PushWith(how PushOptions, name string, codec uint8, met
 		err = how.check(typ)
 	}
 	if err == nil {
+		meta, b := how.inFlow(nil, meta)
+		defer b.Free()
 		err = s.conn.send("", &how, name, codec, meta, payload)
 	}
 	if err != nil {
@@ -126,6 +128,7 @@ func (c *SessionCall) begin(s *sessionConn, g gate, queued *packet) {
 	if c.packet.Kind == session.KindRequest || c.packet.run != nil {
 		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
 	}
+	c.flow = packetFlow(&c.packet.Packet)
 }
 
 // over ends the turn.
@@ -166,8 +169,12 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 		s.refuse(&p.Packet, errSessionClosed)
 		return
 	}
+	if s.node.cfg.Tracer != nil {
+		c.tracePacket()
+	}
 	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {
-		if err := s.relayWaiting(c, &p.Packet, receiver{typ: typ}, p.owner); err != nil {
+		if err := s.relayWaiting(c, &p.Packet, receiver{typ: typ}); err != nil {
+			failSpan(c.span, err)
 			s.refuse(&p.Packet, err)
 		}
 		return
@@ -186,6 +193,7 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 // ran ends a packet whose handler has run, or that has none.
 func (s *sessionConn) ran(c *SessionCall, p *packet, r Reply, err *Error) {
 	asks := p.Kind == session.KindRequest && !c.forwarded
+	failSpan(c.span, err)
 	switch {
 	case err == nil && asks:
 		resp := session.ResponseTo(&p.Packet)
@@ -228,11 +236,11 @@ func (s *sessionConn) failed(c *SessionCall, err *Error) {
 		said, what = &n.said.requestFailed, "a session's request failed by its handler, or by who asked"
 	}
 	if err.isSenders() {
-		n.log.Debug().Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).Msg(what)
+		logFlow(n.log.Debug().Uint64("session", s.id).Bytes("packet", c.packet.Name), &c.flow).Str("error", clip(err.Error())).Msg(what)
 		return
 	}
 	if left, ok := said.Take(clock.Now()); ok {
-		n.log.Warn().Uint64("session", s.id).Bytes("packet", c.packet.Name).Str("error", clip(err.Error())).
+		logFlow(n.log.Warn().Uint64("session", s.id).Bytes("packet", c.packet.Name), &c.flow).Str("error", clip(err.Error())).
 			Int64("left_out", left).Msg(what)
 	}
 }
@@ -265,7 +273,7 @@ func (s *sessionConn) handle(c *SessionCall, p *packet) (r Reply, err *Error) {
 	if err = s.start(); err != nil {
 		return r, err
 	}
-	err = guard(s.node, "session type", t.Name, func() (e error) {
+	err = guardTry(s.node, "session type", t.Name, 1, &c.flow, func() (e error) {
 		if p.Kind == session.KindRequest {
 			r, e = request(c, s.instance, p.Payload)
 			return e

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -193,7 +195,7 @@ func (s *sessionConn) replace(next *sessionBinding) {
 
 // admits asks the core about a packet for the Actor, and keeps it if it has to wait.
 // Without error and not waiting it is to be sent now.
-func (w *sessionWay) admits(p *session.Packet) (waits bool, err *Error) {
+func (w *sessionWay) admits(p *session.Packet, span trace.Span) (waits bool, err *Error) {
 	now := clock.Now()
 	size := len(p.Name) + len(p.Meta) + len(p.Payload)
 	switch w.step(now, session.RouteEvent{Kind: session.RoutePacket, Size: size}, nil).Kind {
@@ -215,7 +217,7 @@ func (w *sessionWay) admits(p *session.Packet) (waits bool, err *Error) {
 	if p.Kind == session.KindRequest {
 		n := w.session.node
 		h.deadline = now.Add(n.cfg.RequestTimeout)
-		h.request = newClientRequest(w.session, p, w.binding())
+		h.request = newClientRequest(w.session, p, w.binding(), span)
 		if h.corr, err = n.local.add(h.request, h.deadline); err != nil {
 			h.request.finish(result{err: err}) // its place stays, with nothing to be done
 			h.request = nil

@@ -231,10 +231,10 @@ func (c *TopicCall) Name() string {
 	return c.message.packet.name
 }
 
-// Metadata returns the encoded metadata, a view that is valid during the turn.
+// Metadata returns the application's encoded metadata, a view that is valid during the turn.
 func (c *TopicCall) Metadata() []byte {
 	mustBeInTurn(c.message != nil)
-	return c.message.metadata()
+	return applicationMetadata(c.message)
 }
 
 // Codec returns the number of the payload's codec.
@@ -253,9 +253,13 @@ func (r *reader) Consume(claim *mailbox.Claim[message], m *message) {
 		return
 	}
 	c := topicCalls.Get().(*TopicCall)
-	c.turnContext, c.message = turnContext{node: r.node, gate: claim, deadline: clock.Never}, m
+	c.turnContext, c.message = turnContext{node: r.node, gate: claim, deadline: clock.Never, flow: messageFlow(m)}, m
+	if r.node.cfg.Tracer != nil {
+		c.traceMessage()
+	}
 	err := errTurnEnded // if the handler ends its goroutine
 	defer func() {
+		failSpan(c.span, err)
 		r.ran(m, err)
 		c.message = nil
 		if c.end() {
@@ -263,7 +267,7 @@ func (r *reader) Consume(claim *mailbox.Claim[message], m *message) {
 			topicCalls.Put(c)
 		}
 	}()
-	err = guard(r.node, "topic", r.sub.topic, func() error { return r.h(c, m.body()) })
+	err = guardTry(r.node, "topic", r.sub.topic, 1, &c.flow, func() error { return r.h(c, m.body()) })
 }
 
 func (r *reader) ran(m *message, err *Error) {

@@ -80,7 +80,7 @@ func (t *topics) lost(l *linkConn) {
 	t.mu.Lock()
 	delete(t.news, l)
 	t.mu.Unlock()
-	l.heard.Clear(func(name string) { t.elsewhere.Remove(name, l) })
+	l.interest.Clear(func(name string) { t.elsewhere.Remove(name, l) })
 }
 
 // tell sends what is new, as long as the out queue has room; mu is held.
@@ -112,19 +112,19 @@ func (t *topics) sweep() {
 	}
 }
 
-// interest notes what the other end has subscribers to, or no more. One that repeats itself,
+// interested notes what the other end has subscribers to, or no more. One that repeats itself,
 // withdraws what it has not said, or has more topics than a node may have, breaks the
 // protocol.
-func (l *linkConn) interest(r *wire.Interest) error {
+func (l *linkConn) interested(r *wire.Interest) error {
 	for name := range r.All() {
 		if r.Withdraw {
-			if err := l.heard.Gone(name); err != nil {
+			if err := l.interest.Gone(name); err != nil {
 				return interestFault(err)
 			}
 			l.mesh.topics.elsewhere.Remove(string(name), l)
 			continue
 		}
-		kept, err := l.heard.Come(name)
+		kept, err := l.interest.Come(name)
 		if err != nil {
 			return interestFault(err)
 		}

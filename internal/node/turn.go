@@ -4,7 +4,10 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -19,8 +22,11 @@ type turnContext struct {
 	cell     *objectCell // nil in a Session's turn
 	joins    *joinScope  // made on demand
 	deadline clock.Mono
+	flow     flow.Context    // of the message; its Correlation is valid during the turn
 	yielded  bool            // the turn has had a Yield
 	accepted bool            // it is of a message that a node which stops still works off
+	span     trace.Span      // of the turn; nil: none
+	traced   context.Context // has the span; nil without one
 	inner    context.Context // made on demand
 	cancel   context.CancelFunc
 }
@@ -61,8 +67,16 @@ func (t *turnContext) Err() error {
 
 // Value implements context.Context.
 func (t *turnContext) Value(key any) any {
-	if key == (turnKey{}) {
+	switch {
+	case key == (turnKey{}):
 		return t
+	case key == (flowKey{}) && !t.flow.Empty():
+		return &t.flow
+	}
+	if t.traced != nil {
+		if v := t.traced.Value(key); v != nil {
+			return v
+		}
 	}
 	if t.inner != nil {
 		return t.inner.Value(key)
@@ -97,6 +111,9 @@ func (t *turnContext) made() context.Context {
 // context that was handed out as a parent may still be looked at.
 func (t *turnContext) end() (reusable bool) {
 	t.gate = nil
+	if t.span != nil {
+		t.span.End()
+	}
 	if t.inner == nil {
 		return true
 	}

@@ -13,6 +13,7 @@ import (
 const (
 	walkerType  = "walker"
 	playerType  = "player"
+	channelName = "work"
 	placePrefix = "place-" // and the RID of its node: the id of a User Spot
 
 	opBytes    = len(witness.Op{})
@@ -133,6 +134,9 @@ func newApp(w *witness.Writer) *zlnode.App {
 	zlnode.OnTimer(t, "tick", func(*zlnode.ActorCall, *walker, zlnode.Tick) error { return nil })
 	zlnode.DefineEntrySpot(app, func(*zlnode.SpotContext) (*place, error) { return &place{w}, nil })
 	zlnode.DefineUserSpot(app, "room", func(*zlnode.SpotContext) (*room, error) { return &room{place{w}}, nil }, zlnode.PerActor, zlnode.RecreateOnRelocation)
+	whoami := func(c *zlnode.NodeCall, _ struct{}) (string, error) { return c.Node().RID(), nil }
+	zlnode.OnNodeRequest(app, "whoami", whoami)
+	zlnode.OnChannelRequest(zlnode.DefineChannel(app, channelName, zlnode.HandlerOptions{}), "whoami", whoami)
 	p := zlnode.DefineSession(app, playerType, func(*zlnode.SessionContext) (*struct{}, error) { return &struct{}{}, nil })
 	zlnode.Relay(p, "ask", walkerType)
 	zlnode.Relay(p, "tell", walkerType)

@@ -32,6 +32,8 @@ type Options struct {
 	Behind  func(*zlnode.Config) // has the node be dialled by a road
 	Hosts   *Hosts               // each process has its own; nil: all are on this one
 	Timeout time.Duration        // of Joins and requests
+	// Patience is how long the test may take.
+	Patience time.Duration
 }
 
 // gatewayRID and senderRID are the nodes that are no object servers: the one with the Sessions,
@@ -209,7 +211,7 @@ func (c *Cluster) config(rid string) (zlnode.Config, error) {
 		cfg.RecoveryHold = -1
 	}
 	if slices.Contains(c.opts.Servers, rid) {
-		cfg.Role = zlnode.RoleServer
+		cfg.Role, cfg.Channels = zlnode.RoleServer, []zlnode.Channel{{Name: channelName}}
 	}
 	if rid == gatewayRID {
 		cfg.Sessions = []zlnode.SessionListener{{Addr: addr, Type: playerType}}

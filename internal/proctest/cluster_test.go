@@ -11,7 +11,10 @@ import (
 // cluster starts one for a test, which ends with it whatever happens.
 func cluster(t *testing.T, opts Options) (*Cluster, context.Context) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	if opts.Patience == 0 {
+		opts.Patience = 90 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), opts.Patience)
 	t.Cleanup(cancel)
 	opts.Dir = t.TempDir()
 	if opts.Servers == nil {

@@ -15,6 +15,11 @@ import (
 // onHosts is a cluster whose processes have a host each, under load. Actors hop among nodes.
 func onHosts(t *testing.T, lease time.Duration, nodes ...string) (*Cluster, *Hosts, context.Context) {
 	t.Helper()
+	return onHostsWith(t, Options{Servers: []string{"a", "b"}, Timeout: 3 * time.Second, Lease: lease}, nodes...)
+}
+
+func onHostsWith(t *testing.T, opts Options, nodes ...string) (*Cluster, *Hosts, context.Context) {
+	t.Helper()
 	if os.Getenv("ZLNODE_NETTEST") == "" {
 		t.Skip("run by make test-net: it needs root, and makes network namespaces")
 	}
@@ -27,7 +32,8 @@ func onHosts(t *testing.T, lease time.Duration, nodes ...string) (*Cluster, *Hos
 			t.Error(err)
 		}
 	})
-	c, ctx := cluster(t, Options{Hosts: hosts, Servers: []string{"a", "b"}, Timeout: 3 * time.Second, Lease: lease})
+	opts.Hosts = hosts
+	c, ctx := cluster(t, opts)
 	if err := c.Populate(ctx, 8); err != nil {
 		t.Fatal(err)
 	}

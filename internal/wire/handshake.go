@@ -125,18 +125,20 @@ const (
 	RejectNotReady       RejectReason = 8  // the node cannot take links yet, or not this peer's
 	RejectProtocolError  RejectReason = 9  // a record broke the format or the order
 	RejectShuttingDown   RejectReason = 10 // the node takes no new links
+	RejectBadCertificate RejectReason = 11 // the TLS certificate is not for the RID
 )
 
 var rejectNames = [...]string{
 	"none", "badMesh", "badVersion", "badKey", "wrongPeer", "selfDial",
-	"staleLifecycle", "duplicate", "notReady", "protocolError", "shuttingDown",
+	"staleLifecycle", "duplicate", "notReady", "protocolError", "shuttingDown", "badCertificate",
 }
 
 // String returns the reason's name, for logs.
 func (r RejectReason) String() string { return enumName(rejectNames[:], uint8(r)) }
 
 // Reject refuses a link; its sender closes the connection after it. It comes
-// during the handshake, or from a dialler right after the acceptor's Admit.
+// during the handshake, or from a dialler right after the acceptor's Admit, or as the
+// first record of a dialler that has seen the acceptor's certificate.
 type Reject struct {
 	Reason RejectReason
 	Text   []byte // for the peer's log; says nothing that Reason does not
@@ -153,7 +155,7 @@ func (r *Reject) AppendTo(dst []byte) []byte {
 // DecodeReject reads the body of a CmdReject.
 func DecodeReject(body []byte) (r Reject, err error) {
 	d := decoder{b: body, cmd: CmdReject}
-	r.Reason = RejectReason(d.reason(uint8(RejectShuttingDown)))
+	r.Reason = RejectReason(d.reason(uint8(RejectBadCertificate)))
 	r.Text = d.s16("text")
 	return r, d.done()
 }

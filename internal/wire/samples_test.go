@@ -19,7 +19,7 @@ func samples() map[Command][]Record {
 			&Hello{MinVersion: 1, MaxVersion: 1, Mesh: []byte("eu"), RID: []byte("node-a"), Lifecycle: 5, Nonce: [32]byte{1}},
 		},
 		CmdAdmit:   {&Admit{MAC: [32]byte{9}, Window: 8 << 20, Version: 1}},
-		CmdReject:  {&Reject{Reason: RejectBadMesh}, &Reject{Reason: RejectShuttingDown, Text: []byte("later")}},
+		CmdReject:  {&Reject{Reason: RejectBadMesh}, &Reject{Reason: RejectBadCertificate, Text: []byte("later")}},
 		CmdProbe:   {&Probe{ID: 1}},
 		CmdAck:     {&Ack{ID: 1 << 63}},
 		CmdCredit:  {&Credit{Bytes: 1 << 20}},
@@ -133,7 +133,7 @@ var genRecord = rapid.Custom(func(t *rapid.T) Record {
 	case 1:
 		return &Admit{MAC: genHash.Draw(t, "mac"), Window: rapid.Uint64Range(MinWindow, MaxWindow).Draw(t, "window"), Version: rapid.Uint16Min(1).Draw(t, "version")}
 	case 2:
-		return &Reject{Reason: RejectReason(rapid.Uint8Range(1, uint8(RejectShuttingDown)).Draw(t, "reason")), Text: genText.Draw(t, "text")}
+		return &Reject{Reason: RejectReason(rapid.Uint8Range(1, uint8(RejectBadCertificate)).Draw(t, "reason")), Text: genText.Draw(t, "text")}
 	case 3:
 		return &Probe{ID: genNum.Draw(t, "id")}
 	case 4:

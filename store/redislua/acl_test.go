@@ -44,7 +44,10 @@ func TestDocumentedUserMayDoEverythingAndNothingMore(t *testing.T) {
 	p, url := aclServer(t)
 	p.do("CONFIG", "RESETSTAT")
 	t.Run("Conformance", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) store.Store { return openStore(t, url) })
+		storetest.Run(t, func(t *testing.T) store.Store {
+			t.Cleanup(func() { p.do("FLUSHALL") })
+			return openStore(t, url)
+		})
 	})
 	waits := openStore(t, url, func(o *Options) { o.WaitReplicas = 1 })
 	waits.options.WaitReplicas = 0 // Open has tried WAIT; there is no replica

@@ -41,8 +41,10 @@ import (
 //	FO-13 (First/MessageIsStoredWithTheReservationAndKeptUntilItIsBack)
 func TestStoreConforms(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
+		raw := rawClient(t, url)
 		storetest.Run(t, func(t *testing.T) store.Store {
 			s := openStore(t, url)
+			wipeAtEnd(t, s, raw)
 			s.prepare = onlyDeclaredKeys(t, &s.keys)
 			s.page = page{nodes: 7, bytes: 2000} // several pages for a few nodes
 			t.Cleanup(func() { audit(t, s) })

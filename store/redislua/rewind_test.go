@@ -20,7 +20,9 @@ type rewindable struct {
 
 func openRewindable(t testing.TB, url string, edit ...func(*Options)) *rewindable {
 	t.Helper()
-	return &rewindable{openStore(t, url, edit...), t, rawClient(t, url)}
+	r := &rewindable{openStore(t, url, edit...), t, rawClient(t, url)}
+	wipeAtEnd(t, r.Store, r.raw)
+	return r
 }
 
 // saved is the content of one key.

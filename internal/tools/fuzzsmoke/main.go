@@ -1,6 +1,6 @@
 // Fuzzsmoke runs every fuzz target of the module for a few seconds.
 //
-//	go run ./internal/tools/fuzzsmoke [-each 3s] [-total 2m30s] [-tags list] [packages]
+//	go run ./internal/tools/fuzzsmoke [-each 2s] [-total 2m30s] [-tags list] [packages]
 //
 // It finds the targets itself, so a new one is never forgotten. Each gets -each,
 // or less if all of them together would go over -total; compiling is not counted.
@@ -44,7 +44,7 @@ type config struct {
 
 func main() {
 	var c config
-	flag.DurationVar(&c.each, "each", 3*time.Second, "time for one target")
+	flag.DurationVar(&c.each, "each", 2*time.Second, "time for one target")
 	flag.DurationVar(&c.total, "total", 150*time.Second, "time for all targets together")
 	flag.StringVar(&c.tags, "tags", "", "build tags, separated by commas")
 	flag.Parse()
