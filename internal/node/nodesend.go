@@ -181,7 +181,7 @@ func (m *mesh) selectOne(ctx context.Context, channel string, o *Outgoing, w *wa
 	s := m.channels.of(channel)
 	if s == nil {
 		var err *Error
-		if blocking(ctx, func() { s, err = m.firstServers(ctx, channel, deadline) }); err != nil {
+		if s, err = m.awaitServers(ctx, channel, deadline); err != nil {
 			return nil, 0, err
 		}
 	}

@@ -45,8 +45,9 @@ func (s side) takes(cmd wire.Command) bool {
 		return s != clientSide
 	case wire.CmdOffer, wire.CmdReply, wire.CmdError:
 		return s != serverSide
+	default:
+		return s == inMesh
 	}
-	return s == inMesh
 }
 
 // errOtherChannel closes a connection of a channel on which another one is named.
@@ -156,6 +157,12 @@ func (n *Node) channelMesh(to *Target) (*mesh, *Error) {
 		return nil, fail(errkind.InvalidOperation, "", "", "the channel has connections of its own and is in no mesh; name none")
 	}
 	return own.client, nil
+}
+
+// awaitServers is firstServers for whoever may be in a turn.
+func (m *mesh) awaitServers(ctx context.Context, channel string, deadline clock.Mono) (s *servers, err *Error) {
+	blocking(ctx, func() { s, err = m.firstServers(ctx, channel, deadline) })
+	return s, err
 }
 
 // firstServers returns the servers of a channel. In a mesh there are some now or there are
