@@ -20,6 +20,41 @@ type Channel struct {
 	Weight int
 }
 
+// ChannelServer is a channel that a node serves by connections of its own, in place of the links
+// of a mesh: Config.ChannelServers. Only its clients connect, and nothing goes there but messages
+// to the channel and their replies, so that neither what flows in the meshes delays these, nor
+// need who sends them be in a mesh.
+type ChannelServer struct {
+	// Name is as Channel's; the application has defined it with DefineChannel.
+	Name string
+	// Listen is the "host:port" for the channel's clients, and Advertise what they dial, as those
+	// of Config. Listen is needed.
+	Listen, Advertise string
+	// Keys are those of the channel, as Config.MeshKeys, alike at its servers and clients. Whoever
+	// holds one may send to the channel. Default: those of the main mesh.
+	Keys [][]byte
+	// TLSFiles are as Config.MeshTLS, for the channel's connections, at all its servers and clients
+	// or at none. Default: MeshTLS.
+	TLSFiles TLSFiles
+	// Weight is as Channel's.
+	Weight int
+}
+
+// ChannelClient is a channel that a node sends to by connections of the channel's own:
+// Config.ChannelClients. The node connects to all servers of the channel that the Store's list
+// has, and to the Peers. If it serves the channel too, it is its own client, as of any other
+// server: what it sends may come to itself.
+type ChannelClient struct {
+	// Name is the channel's.
+	Name string
+	// Keys and TLSFiles are as ChannelServer's.
+	Keys     [][]byte
+	TLSFiles TLSFiles
+	// Peers are servers of the channel, by what they listen on for its clients. They are all
+	// that a node without a Store knows, but for itself. Up to 1,024.
+	Peers []Peer
+}
+
 // HandlerOptions bound what the handlers of a channel, or of a node, do at once.
 type HandlerOptions struct {
 	// Concurrency is how many handlers run at once, up to 4,096; default GOMAXPROCS. With 1
@@ -46,9 +81,11 @@ type ChannelType struct {
 func (t *ChannelType) Name() string { return t.t.Channel }
 
 // DefineChannel registers a channel, once for each name. Nodes serve it that name it in
-// Config.Channels; the others only send to it, for which they need not define it.
+// Config.Channels or Config.ChannelServers; the others only send to it, for which they need not
+// define it.
 //
-// Any node of the mesh may send to a channel, and to a node; a Filter can refuse some.
+// Any node of the mesh may send to a channel, and to a node, and any that has a ChannelServer's
+// key to that channel; a Filter can refuse some.
 func DefineChannel(app *App, name string, o HandlerOptions) *ChannelType {
 	return &ChannelType{app.app, app.app.AddChannel(name, node.ServiceOptions(o))}
 }
@@ -90,7 +127,7 @@ func (c *NodeCall) Node() *Node { return c.inner.Node().Outer().(*Node) }
 // the link's handshake, not from the message.
 func (c *NodeCall) From() string { return c.inner.From() }
 
-// Mesh returns the mesh by which the message came.
+// Mesh returns the mesh by which the message came; "" if by a connection of the channel's own.
 func (c *NodeCall) Mesh() string { return c.inner.Mesh() }
 
 // Channel returns the channel's name; "" of a message to the node itself.
@@ -218,20 +255,31 @@ func (n *Node) Peer(rid string) Addr {
 // The kinds of errors are those of Send and Request, but: Unavailable, no other node serves
 // the channel now, or the queue of the one that was chosen is full; NotFound, that one has no
 // such handler. A node never sends to itself by a channel.
+//
+// Of a channel in Config.ChannelClients the servers are those that the node is connected to,
+// which may be itself. If there is none, the message waits for the first: for 5 s, the node's
+// RequestTimeout or up to its deadline, whichever is the shortest, and ends Unavailable then. It is
+// InvalidOperation to name a mesh for it, and NotConfigured to send from a node that is in
+// ChannelServers alone.
 func (n *Node) Channel(name string) Addr {
 	return Addr{node: n.inner, to: n.inner.ChannelTarget(name), as: JSON}
 }
 
-// SetChannelWeight changes the node's share of a channel of Config.Channels, from what others
-// send after they have heard of it. With 0 nothing new comes; what has come is worked off.
-// Kinds: NotConfigured, the node does not serve the channel; InvalidOperation, the weight is
-// not in 0 to 10,000; ShuttingDown, as a node that stops has weight 0 in all channels.
+// SetChannelWeight changes the node's share of a channel of Config.Channels or ChannelServers,
+// from what others send after they have heard of it. With 0 nothing new comes; what has come is
+// worked off. Kinds: NotConfigured, the node does not serve the channel; InvalidOperation, the
+// weight is not in 0 to 10,000; ShuttingDown, as a node that stops has weight 0 in all channels.
 func (n *Node) SetChannelWeight(name string, weight int) error {
 	return n.inner.SetChannelWeight(name, weight)
 }
 
-// WaitChannel waits until that many other nodes serve the channel with a weight above 0, for
-// as long as ctx lets it: DeadlineExceeded then says how many there are.
+// ChannelEndpoint returns the address that clients of a channel of Config.ChannelServers dial,
+// or "".
+func (n *Node) ChannelEndpoint(name string) string { return n.inner.ChannelEndpoint(name) }
+
+// WaitChannel waits until that many nodes serve the channel with a weight above 0, for as long
+// as ctx lets it: DeadlineExceeded then says how many there are. This node counts if it is a
+// ChannelClient and ChannelServer of it.
 func (n *Node) WaitChannel(ctx context.Context, name string, servers int) error {
 	return n.inner.WaitChannel(ctx, name, servers)
 }

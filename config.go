@@ -133,6 +133,11 @@ type Config struct {
 	// Channels are the channels that the node serves: App has their handlers, and other nodes
 	// learn of them as soon as they are linked. Up to 1,024.
 	Channels []Channel
+	// ChannelServers and ChannelClients are channels that have connections of their own: those
+	// that the node serves, each by a port, and those that it sends to. A channel may be in
+	// both, but not in Channels too: a name has one way. Up to 64 each.
+	ChannelServers []ChannelServer
+	ChannelClients []ChannelClient
 
 	// Workers is how many handlers run at once, blocked ones not counted.
 	// Default GOMAXPROCS.
@@ -420,6 +425,14 @@ func (c Config) internal() node.Config {
 	}
 	for _, ch := range c.Channels {
 		n.Channels = append(n.Channels, node.Channel{Name: ch.Name, Mesh: ch.Mesh, Weight: weightOf(ch.Weight)})
+	}
+	for _, s := range c.ChannelServers {
+		n.ChannelServers = append(n.ChannelServers, node.ChannelServer{
+			Name: s.Name, Weight: weightOf(s.Weight), Keys: s.Keys, TLSFiles: s.TLSFiles, Listen: s.Listen, Advertise: s.Advertise,
+		})
+	}
+	for _, s := range c.ChannelClients {
+		n.ChannelClients = append(n.ChannelClients, node.ChannelClient{Name: s.Name, Keys: s.Keys, TLSFiles: s.TLSFiles, Peers: peers(s.Peers)})
 	}
 	for _, l := range c.Sessions {
 		n.Sessions = append(n.Sessions, node.SessionListener(l))

@@ -76,10 +76,12 @@ func (n *Node) WaitPeers(ctx context.Context, servers int) error {
 }
 
 // PeerStatus is what a node knows of another one in one of its meshes: Mesh, RID and Endpoint,
-// which may be "" where they are not known, and the Lifecycle of its process, or 0; Manual, if it
-// is one of the configuration's Peers; its State, and Since when; Attempts, the dials since there
-// was a link; LastFailure, of up to about 260 bytes, why the last dial or link ended, beginning
-// with the kind of reason, such as "Rejected: badKey".
+// which may be "" where they are not known, and the Lifecycle of its process, or 0; or about a
+// channel with connections of its own: then Mesh is "" and Channel its name, and it may be the
+// node itself. Manual, if it is one of the configuration's Peers, or the node itself; its State,
+// and Since when; Attempts, the dials since there was a link; LastFailure, of up to about 260
+// bytes, why the last dial or link ended, beginning with the kind of reason, such as "Rejected:
+// badKey".
 type PeerStatus = node.PeerStatus
 
 // PeerState says how far the link to a peer is.
@@ -103,12 +105,12 @@ const (
 	PeerNotRequired = node.PeerNotRequired
 )
 
-// Peers returns what the node knows of the others in all its meshes: those that the Store's list
-// has, those of the configuration, and who else has linked to it; sorted by mesh, RID and
-// endpoint.
+// Peers returns what the node knows of the others in all its meshes, and about channels that
+// have connections of their own: those that the Store's list has, those of the configuration,
+// and who else has linked to it; sorted by mesh, channel, RID and endpoint.
 func (n *Node) Peers() []PeerStatus { return n.inner.Peers() }
 
-// Stats is a node's state at a glance: Actors, Spots, Sessions, Peers (links, of all meshes),
+// Stats is a node's state at a glance: Actors, Spots, Sessions, Peers (links, of all meshes and channels),
 // ManualPeers (of the configuration) and Routes as they are now, and counted from the start Dropped (one-way messages that were not
 // executed), FailedSends, FailedRequests, FailedCallbacks, PushesRefused, LateReplies,
 // SlowSessions (closed because the client took its messages too slowly), PushesDropped and

@@ -63,12 +63,13 @@ type Descriptor struct {
 	SpotTypes   []SpotType    `json:"spotTypes,omitempty"`   // of User and Instance Spots, sorted by type
 	EntrySpotID string        `json:"entrySpotId,omitempty"` // empty until initialised (CR-16)
 	AppVersion  string        `json:"appVersion,omitempty"`
-	Channels    bool          `json:"channels,omitempty"` // it serves channels in that mesh, so all nodes of it link to it
-	Wave        string        `json:"wave,omitempty"`     // of maintenance
-	Revision    uint64        `json:"revision,string"`    // grows with each update by its owner
-	Actors      int           `json:"-"`                  // capacity in use, reserved and active, as the Store counts it
-	Spots       int           `json:"-"`                  // the same of Spots
-	LeaseLeft   time.Duration `json:"-"`                  // of its lease by the Store's clock; ≤ 0: expired
+	Channels    bool          `json:"channels,omitempty"`     // it serves channels in that mesh, so all nodes of it link to it
+	Ports       []ChannelPort `json:"channelPorts,omitempty"` // of channels that it serves by connections of their own
+	Wave        string        `json:"wave,omitempty"`         // of maintenance
+	Revision    uint64        `json:"revision,string"`        // grows with each update by its owner
+	Actors      int           `json:"-"`                      // capacity in use, reserved and active, as the Store counts it
+	Spots       int           `json:"-"`                      // the same of Spots
+	LeaseLeft   time.Duration `json:"-"`                      // of its lease by the Store's clock; ≤ 0: expired
 }
 
 // MeshEntry is what a node is in one mesh.
@@ -90,6 +91,22 @@ func (d *Descriptor) In(mesh string) (MeshEntry, bool) {
 		}
 	}
 	return MeshEntry{}, false
+}
+
+// ChannelPort says where the clients of a channel dial one of its servers.
+type ChannelPort struct {
+	Channel  string `json:"channel"`
+	Endpoint string `json:"endpoint"` // host:port
+}
+
+// Port returns where clients of a channel dial the node; false: it has no port for it.
+func (d *Descriptor) Port(channel string) (endpoint string, has bool) {
+	for _, p := range d.Ports {
+		if p.Channel == channel {
+			return p.Endpoint, true
+		}
+	}
+	return "", false
 }
 
 // SpotType is a type of Spots that a node hosts.

@@ -26,7 +26,7 @@ var ErrConfig = errors.New("link: invalid configuration")
 // Config is what a node says about itself on every link, and what it asks of
 // peers. It is shared by all links and must not change after Validate.
 type Config struct {
-	Mesh      string
+	Mesh      string // or, of the roles of a channel, the channel
 	RID       string
 	Lifecycle uint64 // generation of this process, ≥ 1
 	Role      wire.Role
@@ -67,7 +67,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("%w: RID %.300q: give 1–%d bytes of [A-Za-z0-9._-]", ErrConfig, c.RID, wire.MaxRID)
 	case c.Lifecycle < 1 || c.Lifecycle > wire.MaxGeneration:
 		return fmt.Errorf("%w: lifecycle %d: must be 1–%d", ErrConfig, c.Lifecycle, int64(wire.MaxGeneration))
-	case c.Role > wire.RoleServer:
+	case c.Role > wire.RoleChannelClient:
 		return fmt.Errorf("%w: role %d is unknown", ErrConfig, c.Role)
 	case c.MaxVersion < c.MinVersion:
 		return fmt.Errorf("%w: newest version %d is below the oldest, %d", ErrConfig, c.MaxVersion, c.MinVersion)

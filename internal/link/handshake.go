@@ -225,9 +225,9 @@ func (h *half) hello(record []byte, expectMe bool) bool {
 	}
 	version := min(p.MaxVersion, h.cfg.MaxVersion)
 	switch {
-	case string(p.Mesh) != h.cfg.Mesh:
+	case string(p.Mesh) != h.cfg.Mesh, !h.cfg.Role.Meets(p.Role):
 		h.refuse(wire.RejectBadMesh, "peer is of another mesh")
-	case string(p.RID) == h.cfg.RID:
+	case string(p.RID) == h.cfg.RID && !h.ownChannel(&p):
 		h.refuse(wire.RejectSelfDial, "peer has this node's RID")
 	case h.expect != "" && string(p.RID) != h.expect:
 		h.refuse(wire.RejectWrongPeer, "peer is not the node that was dialled")
@@ -241,6 +241,12 @@ func (h *half) hello(record []byte, expectMe bool) bool {
 		return true
 	}
 	return false
+}
+
+// ownChannel reports whether a peer that has this node's RID may be this very process: it is
+// the server of a channel and one of its clients.
+func (h *half) ownChannel(p *wire.Hello) bool {
+	return p.Role > wire.RoleServer && p.Lifecycle == h.cfg.Lifecycle
 }
 
 // sendHello sends this node's hello.

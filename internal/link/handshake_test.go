@@ -208,7 +208,7 @@ func TestConfigIsCheckedAndCompleted(t *testing.T) {
 	f("RID with a space", func(c *Config) { c.RID = "a b" })
 	f("no lifecycle", func(c *Config) { c.Lifecycle = 0 })
 	f("lifecycle of 64 bits", func(c *Config) { c.Lifecycle = 1 << 63 })
-	f("unknown role", func(c *Config) { c.Role = 3 })
+	f("unknown role", func(c *Config) { c.Role = 5 })
 	f("no key", func(c *Config) { c.Keys = nil })
 	f("too many keys", func(c *Config) { c.Keys = make([][]byte, KeysMax+1) })
 	f("empty key", func(c *Config) { c.Keys = [][]byte{{}} })

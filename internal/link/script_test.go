@@ -120,6 +120,9 @@ func (s *script) create(t *testing.T, d *datadriven.TestData, name string) {
 	d.ScanArgs(t, "rid", &cfg.RID)
 	d.MaybeScanArgs(t, "mesh", &cfg.Mesh)
 	d.MaybeScanArgs(t, "lifecycle", &cfg.Lifecycle)
+	role := uint64(cfg.Role)
+	d.MaybeScanArgs(t, "role", &role)
+	cfg.Role = wire.Role(role)
 	d.MaybeScanArgs(t, "nonce", &nonce)
 	d.MaybeScanArgs(t, "expect", &expect)
 	if arg, ok := d.Arg("keys"); ok {

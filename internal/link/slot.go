@@ -28,7 +28,8 @@ const (
 // dialler has given it up, and its successor: the newer stays. For this a node
 // has no two dials to one peer in progress at a time.
 func Prefer(existing, incoming LinkID, self string) Decision {
-	invariant.Check(existing.Peer == incoming.Peer && incoming.Peer != self,
+	// A node links to itself as server and client of a channel only, which have their own slots.
+	invariant.Check(existing.Peer == incoming.Peer && (incoming.Peer != self || incoming.Dialled == existing.Dialled),
 		"links to %q and %q compared at node %q", existing.Peer, incoming.Peer, self)
 	switch {
 	case incoming.Lifecycle > existing.Lifecycle:

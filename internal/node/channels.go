@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zlnode/zlnode/internal/balance"
 	"github.com/zlnode/zlnode/internal/cmap"
@@ -29,6 +30,8 @@ type Channel struct {
 type channels struct {
 	mesh *mesh
 	any  bool // this node serves some
+	// waiting are the senders that wait for a first server.
+	waiting atomic.Int64
 	// servers has a name as long as somebody serves it, so peers bound it.
 	servers *cmap.Map[*servers]
 
@@ -48,14 +51,29 @@ type servers struct {
 
 func newChannels(m *mesh) *channels {
 	c := &channels{mesh: m, servers: cmap.New[*servers](), offers: map[*linkConn]map[string]uint16{}}
-	for _, own := range m.node.cfg.Channels {
-		if in, _ := m.node.cfg.mesh(own.Mesh); in.Name == m.cfg.Name {
-			c.own = append(c.own, own)
-		}
-	}
+	c.own = m.serves()
 	c.any = len(c.own) > 0
 	slices.SortFunc(c.own, func(a, b Channel) int { return strings.Compare(a.Name, b.Name) })
 	return c
+}
+
+// serves are the channels that this node serves here.
+func (m *mesh) serves() (own []Channel) {
+	cfg := &m.node.cfg
+	if m.side == serverSide {
+		for _, s := range cfg.ChannelServers {
+			if s.Name == m.named() {
+				own = append(own, Channel{Name: s.Name, Weight: s.Weight})
+			}
+		}
+		return own
+	}
+	for _, c := range cfg.Channels {
+		if in, _ := cfg.mesh(c.Mesh); in.Name == m.cfg.Name {
+			own = append(own, c)
+		}
+	}
+	return own
 }
 
 // serve begins to tell peers what this node serves.
@@ -84,7 +102,7 @@ func (n *Node) SetChannelWeight(name string, weight int) error {
 	if weight < 0 || weight > weightMax {
 		return fail(errkind.InvalidOperation, op, name, "weight %d is not in 0 to %d", weight, weightMax)
 	}
-	for _, m := range n.meshes {
+	for m := range n.eachNet() {
 		if served, running := m.channels.weigh(name, weight); served && running {
 			return nil
 		} else if served {
@@ -140,11 +158,18 @@ func (c *channels) offer() *wire.Offer {
 	return o
 }
 
-// offered takes what a peer says that it serves.
-func (c *channels) offered(l *linkConn, o *wire.Offer) {
-	now := map[string]uint16{}
-	o.Each(func(name []byte, weight uint16) { now[string(name)] = weight })
-	c.replace(l, now)
+// offered takes what a peer says that it serves. It is false, and nothing has changed, if that
+// has no place on the link.
+func (c *channels) offered(l *linkConn, o *wire.Offer) bool {
+	now, fit := map[string]uint16{}, true
+	o.Each(func(name []byte, weight uint16) {
+		now[string(name)] = weight
+		fit = fit && c.mesh.carries(name)
+	})
+	if fit {
+		c.replace(l, now)
+	}
+	return fit
 }
 
 // gone forgets what a link's peer served; the link is in use no more.
@@ -221,12 +246,17 @@ func (s *servers) instead(chosen int, tried []bool) int {
 	return s.choice.Instead(chosen, func(i int) bool { return tried[i] })
 }
 
-// WaitChannel waits until that many other nodes serve a channel and take messages.
+// WaitChannel waits until that many nodes serve a channel and take messages; others than this
+// one, if the channel has no connections of its own.
 func (n *Node) WaitChannel(ctx context.Context, name string, servers int) error {
+	m, err := n.channelMesh(&Target{ID: name})
+	if err != nil {
+		return err.of("wait for channel", name)
+	}
 	for {
 		changed := n.news.watch()
 		ready := 0
-		if s := n.home.channels.of(name); s != nil {
+		if s := m.channels.of(name); s != nil {
 			ready = len(s.links)
 		}
 		if ready >= servers {

@@ -84,6 +84,9 @@ type Config struct {
 
 	// Channels are those that the node serves.
 	Channels []Channel
+	// ChannelServers and ChannelClients are channels that have connections of their own.
+	ChannelServers []ChannelServer
+	ChannelClients []ChannelClient
 
 	Workers int
 	// QueueBytes bounds what the node's mailboxes have queued; 0: 256 MiB.
@@ -394,6 +397,9 @@ func (c *Config) check(app *App) error {
 			return bad(errkind.NotConfigured, "a node that serves channel %q needs links; set the key of mesh %q", ch.Name, m.Name)
 		}
 		served[ch.Name] = true
+	}
+	if fault := c.checkChannelSides(app, served); fault != nil {
+		return bad(fault.kind, "%v", fault.error)
 	}
 	for i, l := range c.Sessions {
 		typ, ok := app.Sessions[l.Type]

@@ -141,17 +141,11 @@ func (m *Mesh) check(main bool, c *Config) *meshFault {
 		return lacking("a node with an object role needs a Location Store; set StoreURL, or Role to RoleNone")
 	case len(m.Keys) == 0 && keyed:
 		return lacking("%s of at least %d bytes is needed; it has 0", key, link.KeyMin)
-	case len(m.Keys) > link.KeysMax:
-		return wrong("%d mesh keys are more than %d", len(m.Keys), link.KeysMax)
 	case m.Role == store.RoleServer && m.Listen == "":
 		return lacking("an object server needs a link address; set Listen")
-	case len(m.Peers) > manualPeersMax:
-		return wrong("%d Peers are more than %d", len(m.Peers), manualPeersMax)
 	}
-	for _, k := range m.Keys {
-		if len(k) < link.KeyMin {
-			return lacking("%s of at least %d bytes is needed; it has %d", key, link.KeyMin, len(k))
-		}
+	if fault := m.checkKeys(key); fault != nil {
+		return fault
 	}
 	if fault := m.checkPeers(c.RID); fault != nil {
 		return fault
@@ -160,6 +154,19 @@ func (m *Mesh) check(main bool, c *Config) *meshFault {
 		return fault
 	}
 	return m.checkTLS(files, c.RID)
+}
+
+// checkKeys says what of the keys cannot be; key is what the configuration calls them.
+func (m *Mesh) checkKeys(key string) *meshFault {
+	if len(m.Keys) > link.KeysMax {
+		return wrong("%d mesh keys are more than %d", len(m.Keys), link.KeysMax)
+	}
+	for _, k := range m.Keys {
+		if len(k) < link.KeyMin {
+			return lacking("%s of at least %d bytes is needed; it has %d", key, link.KeyMin, len(k))
+		}
+	}
+	return nil
 }
 
 func (m *Mesh) checkPort() *meshFault {
@@ -177,6 +184,9 @@ func (m *Mesh) checkPort() *meshFault {
 }
 
 func (m *Mesh) checkPeers(self string) *meshFault {
+	if len(m.Peers) > manualPeersMax {
+		return wrong("%d Peers are more than %d", len(m.Peers), manualPeersMax)
+	}
 	rids, endpoints := map[string]bool{}, map[string]bool{}
 	for _, p := range m.Peers {
 		host, port, err := net.SplitHostPort(p.Endpoint)

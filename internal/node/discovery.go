@@ -81,10 +81,11 @@ func (d *discovery) run() {
 	}
 }
 
-// connect starts the dials of all meshes that are due and returns when the next one will be.
+// connect starts the dials that are due, of all meshes and channels, and returns when the next
+// one will be.
 func (d *discovery) connect(now clock.Mono) clock.Mono {
 	next := clock.Never
-	for _, m := range d.node.meshes {
+	for m := range d.node.eachNet() {
 		next = min(next, m.connect(d.nodes(), now))
 	}
 	return next

@@ -17,6 +17,8 @@ var (
 	// Nobody has a list of all channels, so one that nobody serves now may be served a moment
 	// later: that is Unavailable, as for a type that no node hosts, and not NotFound.
 	errNoServer      = &Error{Kind: errkind.Unavailable, Text: "no other node that is linked serves the channel and takes messages; nothing was sent"}
+	errNoServerYet   = &Error{Kind: errkind.Unavailable, Text: "no server of the channel came to be ready in the time that there was; nothing was sent"}
+	errWaitersFull   = &Error{Kind: errkind.CapacityExceeded, Text: "too many senders wait for a server of the channel; nothing was sent"}
 	errNoneTakes     = &Error{Kind: errkind.Unavailable, Text: "the links to the servers of the channel take nothing now; nothing was sent"}
 	errNotSubmitted  = &Error{Kind: errkind.DeadlineExceeded, Text: "no server of the channel took the message in time; nothing was sent"}
 	errNotOwner      = &Error{Kind: errkind.Unavailable, Text: "this node's owner lease is not confirmed; it acts again when the Store answers"}

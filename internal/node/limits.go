@@ -202,6 +202,14 @@ const (
 	// sendersWaitingMax bounds the senders that wait for credit on one link.
 	sendersWaitingMax = 65_536
 
+	// firstServerWait is how long a message to a channel with connections of its own waits for a
+	// first server at most, and waitersMax how many do.
+	firstServerWait = 5 * time.Second
+	waitersMax      = 65_536
+	// sidesMax bounds the channels with connections of their own that a node serves, each by a
+	// port, and those that it is a client of.
+	sidesMax = 64
+
 	// routeRecheck is how old a route must be before one that leads nowhere makes
 	// the Store be asked again, so that callers of a dead node do not flood it.
 	routeRecheck = time.Second

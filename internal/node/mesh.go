@@ -9,26 +9,31 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/link"
-	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
 
-// mesh is one of the meshes that this node is part of. Its links, and what it dials, are its
-// own: two nodes that share two meshes have a link in each.
+// mesh is one of the meshes that this node is part of, or its side of a channel that has
+// connections of its own. Its links, and what it dials, are its own: two nodes that share two
+// meshes have a link in each.
 type mesh struct {
 	node     *Node
 	cfg      Mesh
+	side     side
 	link     link.Config // without Keys there are no links
 	tls      *linkTLS    // nil: links are not encrypted
 	endpoint string      // that peers dial; empty: none
+	bound    net.Addr    // the port; nil: none
+	near     *mesh       // of a channel's client: its server, if that is this node too
 	links    *links
 	peers    *peers
 	topics   topics
 	channels *channels
 }
 
-func newMesh(n *Node, cfg Mesh) *mesh {
-	m := &mesh{node: n, cfg: cfg, links: newLinks(n.cfg.RID, n.news), topics: newTopics()}
+func newMesh(n *Node, cfg Mesh) *mesh { return newSide(n, cfg, inMesh) }
+
+func newSide(n *Node, cfg Mesh, s side) *mesh {
+	m := &mesh{node: n, cfg: cfg, side: s, links: newLinks(n.cfg.RID, n.news), topics: newTopics()}
 	m.peers, m.channels = newPeers(m), newChannels(m)
 	return m
 }
@@ -40,6 +45,7 @@ func (n *Node) newMeshes() {
 		n.meshes = append(n.meshes, newMesh(n, cfg))
 	}
 	n.home = n.meshNamed(n.cfg.home().Name)
+	n.openSides()
 }
 
 // hosts reports whether objects can live at this node.
@@ -101,10 +107,23 @@ func (n *Node) linkTo(mesh, rid string, lifecycle uint64) (*linkConn, *Error) {
 	return nil, errNoLink("", "", rid)
 }
 
-// eachLink are the present links of all meshes.
+// eachNet are the meshes, and the sides of channels that have connections of their own.
+func (n *Node) eachNet() iter.Seq[*mesh] {
+	return func(yield func(*mesh) bool) {
+		for _, nets := range [...][]*mesh{n.meshes, n.sides} {
+			for _, m := range nets {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// eachLink are the present links, of meshes and channels.
 func (n *Node) eachLink() iter.Seq[*linkConn] {
 	return func(yield func(*linkConn) bool) {
-		for _, m := range n.meshes {
+		for m := range n.eachNet() {
 			for _, l := range m.links.all() {
 				if !yield(l) {
 					return
@@ -116,7 +135,7 @@ func (n *Node) eachLink() iter.Seq[*linkConn] {
 
 // linkCount returns how many links there are.
 func (n *Node) linkCount() (count int) {
-	for _, m := range n.meshes {
+	for m := range n.eachNet() {
 		count += len(m.links.all())
 	}
 	return count
@@ -125,7 +144,7 @@ func (n *Node) linkCount() (count int) {
 // manualPeers returns how many peers the configuration names. What only it knows of, the Store's
 // list does not tell others.
 func (n *Node) manualPeers() (count int) {
-	for _, m := range n.meshes {
+	for m := range n.eachNet() {
 		count += len(m.cfg.Peers)
 	}
 	return count
@@ -138,7 +157,7 @@ func (m *mesh) open() error {
 		return nil
 	}
 	m.link = link.Config{
-		Mesh: m.cfg.Name, RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, Role: wire.Role(m.cfg.Role),
+		Mesh: m.named(), RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, Role: m.role(),
 		Keys: m.cfg.Keys, Window: linkCreditBytes,
 	}
 	if err := errors.Join(m.link.Validate(), n.liveConfig.Validate()); err != nil {
@@ -147,6 +166,9 @@ func (m *mesh) open() error {
 	if err := m.openTLS(); err != nil {
 		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}
 	}
+	if m.near != nil {
+		m.peers.dialNear(m.near)
+	}
 	if m.cfg.Listen == "" {
 		return nil
 	}
@@ -154,7 +176,7 @@ func (m *mesh) open() error {
 	if err != nil {
 		return &Error{Kind: errkind.Unavailable, Op: "start", Object: n.cfg.RID, Text: "the link address " + m.cfg.Listen + " cannot be opened", Err: err}
 	}
-	m.endpoint = advertised(m.cfg.Advertise, l.Addr())
+	m.bound, m.endpoint = l.Addr(), advertised(m.cfg.Advertise, l.Addr())
 	return nil
 }
 

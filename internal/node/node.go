@@ -66,8 +66,10 @@ type Node struct {
 	spots      atomic.Int64            // of those
 	sessions   *cmap.Map[*sessionConn] // by sessionKey
 	routes     *routes
-	meshes     []*mesh // the main one is the first; never changes
-	home       *mesh   // of the objects that live here
+	meshes     []*mesh          // the main one is the first; never changes
+	sides      []*mesh          // of channels that have connections of their own, servers first; never changes
+	sidesOf    map[string]sides // by channel
+	home       *mesh            // of the objects that live here
 	discovery  *discovery
 	news       *news
 	services   services
@@ -177,7 +179,7 @@ func (n *Node) start(ctx context.Context) error {
 		return &Error{Kind: errkind.InternalFailure, Op: "start", Object: n.cfg.RID, Err: err}
 	}
 	n.engine = eng
-	for _, m := range n.meshes {
+	for m := range n.eachNet() {
 		if err := m.open(); err != nil {
 			return err
 		}
@@ -204,7 +206,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.serves.Store(true)
-	for _, m := range n.meshes {
+	for m := range n.eachNet() {
 		m.channels.serve()
 	}
 	return nil
@@ -254,6 +256,7 @@ func (n *Node) publish(ctx context.Context, op string, state store.HostState) er
 			d.Meshes = append(d.Meshes, store.MeshEntry{Name: m.cfg.Name, Endpoint: m.endpoint, Role: m.cfg.Role, Channels: m.channels.any})
 		}
 	}
+	d.Ports = n.channelPorts()
 	if n.hosts() {
 		d.ActorTypes, d.SpotTypes, d.EntrySpotID = n.app.actorTypes(), n.app.spotTypes(), n.entryID
 	}

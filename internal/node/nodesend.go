@@ -27,8 +27,15 @@ func (n *Node) PeerTarget(rid string) Target { return Target{ID: rid, to: toPeer
 // ChannelTarget returns that of messages to one of the servers of a channel.
 func (n *Node) ChannelTarget(name string) Target { return Target{ID: name, to: toChannel} }
 
-// nodeMesh returns the mesh of a node or a channel.
+// nodeMesh returns the mesh of a node or a channel, or a channel's client.
 func (n *Node) nodeMesh(to *Target) (*mesh, *Error) {
+	if to.to == toChannel {
+		return n.channelMesh(to)
+	}
+	return n.meshOf(to)
+}
+
+func (n *Node) meshOf(to *Target) (*mesh, *Error) {
 	if to.mesh == "" {
 		return n.home, nil
 	}
@@ -173,7 +180,10 @@ func (n *Node) encodeForNode(channel string, o *Outgoing, corr uint64, left time
 func (m *mesh) selectOne(ctx context.Context, channel string, o *Outgoing, w *waiter, deadline clock.Mono) (*linkConn, uint64, *Error) {
 	s := m.channels.of(channel)
 	if s == nil {
-		return nil, 0, errNoServer
+		var err *Error
+		if s, err = m.awaitServers(ctx, channel, deadline); err != nil {
+			return nil, 0, err
+		}
 	}
 	i := s.next()
 	l := s.links[i]
@@ -259,9 +269,9 @@ func (b *submission) wait(ctx context.Context) (*linkConn, uint64, *Error) {
 	broken := map[*linkConn]bool{} // had credit and took nothing: they end, or their queue is full of replies
 	for {
 		changed := b.mesh.node.news.watch()
-		s := b.mesh.channels.of(b.channel)
-		if s == nil {
-			return nil, 0, errNoServer
+		s, err := b.mesh.firstServers(ctx, b.channel, b.deadline)
+		if err != nil {
+			return nil, 0, err
 		}
 		line := b.queue(s, broken)
 		switch {

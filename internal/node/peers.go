@@ -63,6 +63,16 @@ func newPeers(m *mesh) *peers {
 	return p
 }
 
+// dialNear has a channel's client dial its own node's server, of which no list need tell.
+func (p *peers) dialNear(server *mesh) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rid := p.mesh.node.cfg.RID
+	q := &peer{manual: true, expect: rid, rid: rid, endpoint: server.bound.String(), required: true, dials: true}
+	p.look(q, clock.Now())
+	p.known[rid] = q
+}
+
 // each calls f with every peer. mu is held.
 func (p *peers) each(f func(*peer)) {
 	for _, q := range p.known {
@@ -130,7 +140,7 @@ func (p *peers) read(nodes []store.Descriptor, now clock.Mono) {
 	}
 	for i := range nodes {
 		d := &nodes[i]
-		at, ok := d.In(p.mesh.cfg.Name)
+		at, ok := p.mesh.in(d)
 		if !ok || d.RID == p.mesh.node.cfg.RID {
 			continue
 		}
@@ -145,7 +155,7 @@ func (p *peers) read(nodes []store.Descriptor, now clock.Mono) {
 		}
 		p.known[d.RID] = q
 		q.listed, q.serves = true, d.State == store.Serving
-		q.required = q.manual || p.mesh.required(&at)
+		q.required = q.manual || p.mesh.required(d, &at)
 		q.dials = q.manual || q.required && p.mesh.dials(d, &at)
 		if !q.manual {
 			q.endpoint = at.Endpoint
@@ -293,8 +303,11 @@ func backoff(failures int) time.Duration {
 // required reports whether a link is needed to a node that is in the mesh as at says: one of
 // the two hosts objects which the other may use, or serves channels. Two object clients have
 // nothing to say to each other else, and who uses no objects has nothing to say to a node that
-// only hosts them.
-func (m *mesh) required(at *store.MeshEntry) bool {
+// only hosts them. The client of a channel needs each server that serves.
+func (m *mesh) required(d *store.Descriptor, at *store.MeshEntry) bool {
+	if m.side != inMesh {
+		return d.State == store.Serving
+	}
 	return m.channels.any || at.Channels || min(m.cfg.Role, at.Role) != store.RoleNone && max(m.cfg.Role, at.Role) == store.RoleServer
 }
 

@@ -38,9 +38,11 @@ func (s PeerState) String() string {
 	return fmt.Sprintf("PeerState(%d)", uint8(s))
 }
 
-// PeerStatus is what a node knows of another one in one of its meshes.
+// PeerStatus is what a node knows of another one in one of its meshes, or about a channel that
+// has connections of its own.
 type PeerStatus struct {
-	Mesh        string
+	Mesh        string // "": of a channel
+	Channel     string // "": of a mesh
 	RID         string // "": it is not known who is at Endpoint
 	Lifecycle   uint64 // of its process; 0: not known
 	Endpoint    string // that is dialled; "": none
@@ -52,15 +54,15 @@ type PeerStatus struct {
 }
 
 // Peers returns the other nodes of all meshes of the node: those that the Store's list has,
-// those of the configuration, and who else has a link. They are sorted by mesh, RID and
-// endpoint.
+// those of the configuration, and who else has a link. They are sorted by mesh, channel, RID
+// and endpoint.
 func (n *Node) Peers() []PeerStatus {
 	var all []PeerStatus
-	for _, m := range n.meshes {
+	for m := range n.eachNet() {
 		all = m.peers.status(all)
 	}
 	slices.SortFunc(all, func(a, b PeerStatus) int {
-		return cmp.Or(cmp.Compare(a.Mesh, b.Mesh), cmp.Compare(a.RID, b.RID), cmp.Compare(a.Endpoint, b.Endpoint))
+		return cmp.Or(cmp.Compare(a.Mesh, b.Mesh), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.RID, b.RID), cmp.Compare(a.Endpoint, b.Endpoint))
 	})
 	return all
 }
@@ -78,7 +80,7 @@ func (p *peers) status(all []PeerStatus) []PeerStatus {
 		told[q.rid] = true
 		p.look(q, now)
 		s := PeerStatus{
-			Mesh: p.mesh.cfg.Name, RID: q.rid, Lifecycle: uint64(q.lifecycle), Endpoint: q.endpoint, Manual: q.manual,
+			Mesh: p.mesh.meshName(), Channel: p.mesh.channelName(), RID: q.rid, Lifecycle: uint64(q.lifecycle), Endpoint: q.endpoint, Manual: q.manual,
 			State: q.state, Since: q.since.Time(), Attempts: q.attempts, LastFailure: q.failure,
 		}
 		if l := p.link(q); l != nil {
@@ -95,7 +97,7 @@ func (p *peers) status(all []PeerStatus) []PeerStatus {
 	for rid, l := range p.mesh.links.all() {
 		if !told[rid] {
 			all = append(all, PeerStatus{
-				Mesh: p.mesh.cfg.Name, RID: rid, Lifecycle: l.peer.Lifecycle, State: PeerReady, Since: l.opened.Time(),
+				Mesh: p.mesh.meshName(), Channel: p.mesh.channelName(), RID: rid, Lifecycle: l.peer.Lifecycle, State: PeerReady, Since: l.opened.Time(),
 			})
 		}
 	}

@@ -26,6 +26,9 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 	if !info.After {
 		return &engine.CloseError{Reason: engine.CloseReason{Code: engine.ProtocolError, Text: cmd.String() + " record on an open link"}}
 	}
+	if !l.mesh.side.takes(cmd) {
+		return &engine.CloseError{Reason: engine.CloseReason{Code: engine.ProtocolError, Text: cmd.String() + " record on a connection of a channel, from its " + l.mesh.side.other()}}
+	}
 	var paid uint32
 	if info.Credited {
 		if err := l.returns.Received(len(record)); err != nil {
@@ -66,13 +69,18 @@ func (l *linkConn) receive(record []byte, owner *buf.Buf) error {
 		if err != nil {
 			return err
 		}
+		if !l.mesh.carries(m.Channel) {
+			return errOtherChannel
+		}
 		l.nodeMessage(&m, owner, paid)
 	case wire.CmdOffer:
 		o, err := wire.DecodeOffer(body)
 		if err != nil {
 			return err
 		}
-		l.mesh.channels.offered(l, &o)
+		if !l.mesh.channels.offered(l, &o) {
+			return errOtherChannel
+		}
 	case wire.CmdRouteStale:
 		r, err := wire.DecodeRouteStale(body)
 		if err != nil {

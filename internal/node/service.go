@@ -124,6 +124,12 @@ func (n *Node) openServices() {
 		}
 		n.services.channels[c.Name] = s
 	}
+	for _, m := range n.sides {
+		if m.side == serverSide {
+			s := n.newService(n.app.Channels[m.named()])
+			s.mesh, n.services.channels[m.named()] = m, s
+		}
+	}
 }
 
 // of returns the service of a channel that this node serves, or the node's own, or nil.

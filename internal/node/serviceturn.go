@@ -99,11 +99,11 @@ func (c *NodeCall) From() string {
 	return c.node.cfg.RID
 }
 
-// Mesh returns the name of the mesh by which the message came; of one of this node's own it is
-// that of its objects.
+// Mesh returns the name of the mesh by which the message came, "" if by a connection of the
+// channel's own; of one of this node's own it is that of its objects.
 func (c *NodeCall) Mesh() string {
 	if l := c.inTurn().link; l != nil {
-		return l.mesh.cfg.Name
+		return l.mesh.meshName()
 	}
 	return c.node.home.cfg.Name
 }

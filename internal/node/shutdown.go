@@ -43,7 +43,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 
 func (n *Node) shutdown(ctx context.Context) error {
 	n.stopping.Store(true)
-	for _, m := range n.meshes {
+	for m := range n.eachNet() {
 		m.channels.drain()
 	}
 	for _, p := range n.ports {
@@ -259,7 +259,7 @@ func (n *Node) halt(ctx context.Context) error {
 	for l := range n.eachLink() {
 		l.pending.fail(errStopping) // else they would learn that their link is lost
 	}
-	for _, m := range n.meshes {
+	for m := range n.eachNet() {
 		m.links.close()
 	}
 	if n.engine != nil {

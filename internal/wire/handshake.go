@@ -1,21 +1,31 @@
 package wire
 
-// Role is what a node does with objects, as its hello says it.
+// Role is what a node is on a link, as its hello says it: in a mesh what it does with objects,
+// on a connection of a ClientServer channel which end it is.
 type Role uint8
 
-// The roles; the numbers are those of the Location Store.
+// The roles; the numbers of the first three are those of the Location Store.
 const (
-	RoleNone   Role = 0 // no objects
-	RoleClient Role = 1 // uses objects, hosts none
-	RoleServer Role = 2 // hosts objects
+	RoleNone          Role = 0 // no objects
+	RoleClient        Role = 1 // uses objects, hosts none
+	RoleServer        Role = 2 // hosts objects
+	RoleChannelServer Role = 3 // serves the channel that Hello.Mesh names
+	RoleChannelClient Role = 4 // sends to it
 )
+
+// Meets reports whether a link may be between nodes of the two roles: in a mesh all may, and of
+// the two ends of a channel's connection one is the server, the other the client.
+func (r Role) Meets(other Role) bool {
+	inMesh, otherInMesh := r <= RoleServer, other <= RoleServer
+	return inMesh && otherInMesh || !inMesh && !otherInMesh && r != other
+}
 
 // Hello opens a link: the dialler's first, then the acceptor's. Nothing in it is
 // believed before the MAC of the following Admit covers it.
 type Hello struct {
 	MinVersion uint16 // oldest protocol version that the sender speaks, ≥ 1
 	MaxVersion uint16 // newest, ≥ MinVersion
-	Mesh       []byte
+	Mesh       []byte // or the channel, as Role says
 	RID        []byte // of the sender
 	Lifecycle  uint64 // of the sender's process, ≥ 1
 	Role       Role
@@ -56,7 +66,7 @@ func DecodeHello(body []byte) (h Hello, err error) {
 	h.Mesh = d.id("mesh")
 	h.RID = d.rid("rid")
 	h.Lifecycle = d.someGen("lifecycle")
-	h.Role = Role(d.u8max("role", uint8(RoleServer)))
+	h.Role = Role(d.u8max("role", uint8(RoleChannelClient)))
 	h.Nonce = d.hash("nonce")
 	h.ExpectRID = d.s8("expectRid")
 	if len(h.ExpectRID) > 0 && !validRID(h.ExpectRID) {

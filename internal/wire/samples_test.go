@@ -124,7 +124,7 @@ var (
 var genRecord = rapid.Custom(func(t *rapid.T) Record {
 	switch rapid.IntRange(0, 45).Draw(t, "command") {
 	case 0:
-		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 2).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
+		h := &Hello{MinVersion: rapid.Uint16Min(1).Draw(t, "min"), Mesh: genID.Draw(t, "mesh"), RID: genRID.Draw(t, "rid"), Lifecycle: genSome.Draw(t, "lifecycle"), Role: Role(rapid.Uint8Range(0, 4).Draw(t, "role")), Nonce: genHash.Draw(t, "nonce")}
 		h.MaxVersion = rapid.Uint16Min(h.MinVersion).Draw(t, "max")
 		if rapid.Bool().Draw(t, "expects") {
 			h.ExpectRID = genRID.Draw(t, "expect")
