@@ -124,7 +124,7 @@ var sessionCalls = sync.Pool{New: func() any { return new(SessionCall) }}
 func (c *SessionCall) begin(s *sessionConn, g gate, queued *packet) {
 	c.conn, c.packet, c.forwarded = s, *queued, false
 	*queued = packet{}
-	c.turnContext = turnContext{node: s.node, gate: g, deadline: clock.Never}
+	c.turnContext = turnContext{node: s.node, gate: g, session: true, deadline: clock.Never}
 	if c.packet.Kind == session.KindRequest || c.packet.run != nil {
 		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
 	}
