@@ -129,6 +129,9 @@ func (c *SessionCall) begin(s *sessionConn, g gate, queued *packet) {
 		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
 	}
 	c.flow = packetFlow(&c.packet.Packet)
+	if c.packet.span != nil {
+		c.inSpan(c.packet.span)
+	}
 }
 
 // over ends the turn.
@@ -169,7 +172,7 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 		s.refuse(&p.Packet, errSessionClosed)
 		return
 	}
-	if s.node.cfg.Tracer != nil {
+	if s.node.cfg.Tracer != nil && c.span == nil {
 		c.tracePacket()
 	}
 	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {
