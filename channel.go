@@ -240,7 +240,8 @@ func onRequestRaw(on Service, packet string, h func(c *NodeCall, payload []byte)
 // Peer returns the address of a node, by its RID: messages go to that node and no other, and
 // to this one itself without a link. The kinds of errors are those of Send and Request, but:
 // NotFound, no such node is listed in the mesh nor was ever linked, or it has no such
-// handler; Unavailable, it is known and not linked now. Nobody else is asked.
+// handler; Unavailable, it is known and not linked now, or is shutting down. Nobody else is
+// asked.
 func (n *Node) Peer(rid string) Addr {
 	return Addr{node: n.inner, to: n.inner.PeerTarget(rid), as: JSON}
 }

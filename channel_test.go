@@ -508,6 +508,7 @@ func TestMessagesToANode(t *testing.T) {
 }
 
 // A node that shuts down gets nothing new, and what it has taken is worked off and answered.
+// req: FO-06
 func TestAServerThatStopsWorksOffWhatItHas(t *testing.T) {
 	t.Parallel()
 	x := newChannelWorld(t)
@@ -527,6 +528,9 @@ func TestAServerThatStopsWorksOffWhatItHas(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- x.nodes["b"].Shutdown(x.ctx) }()
 	x.eventually("b has said that it takes nothing", func() bool { return x.requests("work", 6)["b"] == 0 })
+	// Nothing tells others to ask it itself no more, and its shutdown waits for what it has taken.
+	_, err := zlnode.Request[string](x.ctx, x.gate.Peer("b"), "ping", struct{}{})
+	wantKind(t, err, zlnode.Unavailable)
 	close(x.blocked["a"].open)
 	close(x.blocked["b"].open)
 	close(x.blocked["c"].open)
@@ -604,6 +608,7 @@ func TestAFlowGoesThroughNodesChannelsAndTopics(t *testing.T) {
 	ch := zlnode.DefineChannel(app, "work", zlnode.HandlerOptions{})
 	zlnode.OnChannelRequest(ch, "begin", func(c *zlnode.NodeCall, _ int) (string, error) {
 		note("channel", c.Flow(), c.Metadata())
+		seen.add("begins %d", zlnode.NewFlow(c).Origin())
 		return zlnode.Request[string](c, c.Node().Peer(c.From()), "back", 1)
 	})
 	zlnode.OnNodeRequest(app, "back", func(c *zlnode.NodeCall, _ int) (string, error) {
@@ -616,6 +621,7 @@ func TestAFlowGoesThroughNodesChannelsAndTopics(t *testing.T) {
 	for _, n := range []*zlnode.Node{a, b} {
 		if _, err := zlnode.Subscribe(n.Topic("news"), "told", func(c *zlnode.TopicCall, _ int) error {
 			note("topic at "+c.Node().RID(), c.Flow(), c.Metadata())
+			seen.add("begins %d", zlnode.NewFlow(c).Origin())
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -634,4 +640,8 @@ func TestAFlowGoesThroughNodesChannelsAndTopics(t *testing.T) {
 		want := fmt.Sprint(flow, " 0")
 		w.eventually(at+" knows the flow", func() bool { return slices.Equal(seen.of(at), []string{want}) })
 	}
+	ofNode := fmt.Sprint(zlnode.FlowOfNode)
+	w.eventually("flows that handlers of nodes and topics begin are of the node", func() bool {
+		return slices.Equal(seen.of("begins"), []string{ofNode, ofNode, ofNode})
+	})
 }

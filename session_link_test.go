@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/session"
@@ -84,7 +87,10 @@ func TestRelayedPacketsWaitForCreditInOrder(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		s := newStage(w)
 		s.owner = s.server("b-owner", s.app())
-		s.gateway = s.startWith(zlnode.Config{RID: "a-gateway", Role: zlnode.RoleClient}, func(c *zlnode.Config) { c.SendTimeout = 20 * time.Second })
+		spans := tracetest.NewSpanRecorder()
+		s.gateway = s.startWith(zlnode.Config{RID: "a-gateway", Role: zlnode.RoleClient}, func(c *zlnode.Config) {
+			c.SendTimeout, c.Tracer = 20*time.Second, sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("")
+		})
 		s.linked(s.gateway, 1)
 		c := s.stream(t)
 		c.write(request(1, "login", `{"ID":"a"}`))
@@ -120,6 +126,7 @@ func TestRelayedPacketsWaitForCreditInOrder(t *testing.T) {
 		if notes := s.journal.of("note"); !slices.Equal(notes, []string{"3", "4", "6"}) {
 			t.Errorf("executed %v", notes)
 		}
+		s.eventually("all spans have ended, also those of packets that waited", func() bool { return len(spans.Ended()) == len(spans.Started()) })
 	})
 }
 

@@ -49,6 +49,7 @@ var (
 	errAuthLate      = &Error{Kind: errkind.DeadlineExceeded, Text: "the authentication took too long"}
 	errDoorCrowded   = &Error{Kind: errkind.CapacityExceeded, Text: "too many clients connect or authenticate at once"}
 	errAuthTwice     = &Error{Kind: errkind.InvalidOperation, Text: "the client has authenticated before"}
+	errStoppingThere = &Error{Kind: errkind.Unavailable, Text: "the other node is shutting down and takes nothing new"}
 	errStopping      = &Error{Kind: errkind.ShuttingDown, Text: "the node is shutting down"}
 	errLinkLost      = &Error{Kind: errkind.Unavailable, Text: "the link to the other node was lost; the request may have run"}
 	errNoYield       = &Error{Kind: errkind.InvalidOperation, Text: "only handlers of a SpotWide User Spot, of its members and of an Instance Spot can yield; wait with the call itself"}

@@ -63,7 +63,7 @@ func NewFlow(ctx context.Context) (flow.ID, flow.Origin) {
 	case t == nil:
 	case t.cell != nil:
 		origin = flow.OfObject
-	default:
+	case t.session:
 		origin = flow.OfSession
 	}
 	return newFlowID(), origin

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -131,6 +133,30 @@ func TestARouteLeadsThroughItsObjectsMesh(t *testing.T) {
 		}
 		if got, err := n.linkTo(mesh, "b", 3); got != want || (err == nil) != (want != nil) {
 			t.Errorf("mesh %q: %p %v", mesh, got, err)
+		}
+	}
+}
+
+// What a node says of a route is heard of the one to which the route leads, in its mesh.
+func TestARouteIsDroppedByWordOfItsEnd(t *testing.T) {
+	n := bareNode(t)
+	n.cfg.RouteCacheMaxAge = time.Hour
+	other := newMesh(n, Mesh{Name: "other", Role: store.RoleClient})
+	n.meshes = append(n.meshes, other)
+	row := store.Authority{ID: "x", State: store.Ready, ObjectGen: 5, OwnerGen: 2, Version: 1, Mesh: "other", RID: "b", LeaseGen: 3, LeaseLeft: 1 << 40}
+	moved := &wire.FollowNotice{Ref: wire.Ref{ID: []byte("x"), ObjGen: 5, OwnerGen: 3}}
+	stale := &wire.RouteStale{ID: []byte("x"), OwnerGen: 2}
+	for _, c := range []struct {
+		mesh *mesh
+		rid  string
+		ends bool
+	}{{other, "c", false}, {n.home, "b", false}, {other, "b", true}} {
+		from := &linkConn{node: n, mesh: c.mesh, peer: link.Peer{RID: c.rid, Lifecycle: 3}}
+		for what, say := range map[string]func(){"moved": func() { n.routes.moved(moved, from) }, "stale": func() { n.routes.stale(stale, from) }} {
+			n.routes.learn(&row, clock.Now())
+			if say(); (n.routes.known.Len() == 0) != c.ends {
+				t.Errorf("%s, by %s of mesh %q: %d routes are known", what, c.rid, c.mesh.cfg.Name, n.routes.known.Len())
+			}
 		}
 	}
 }

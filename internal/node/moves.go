@@ -167,7 +167,7 @@ func (l *linkConn) moveRecord(cmd wire.Command, flags uint8, body []byte, owner 
 		if err != nil {
 			return true, err
 		}
-		l.node.routes.moved(&f)
+		l.node.routes.moved(&f, l)
 	default:
 		return false, nil
 	}

@@ -262,13 +262,13 @@ func (b *submission) to(l *linkConn) (corr uint64, taken bool) {
 	return b.mesh.node.submitTo(l, b.channel, b.o, b.w, b.deadline)
 }
 
-// wait waits until one of the servers takes the message.
+// wait waits until one of the servers takes the message. As long as they are the same it keeps
+// its places in line, whatever else is news.
 func (b *submission) wait(ctx context.Context) (*linkConn, uint64, *Error) {
 	timer := time.NewTimer(min(b.mesh.node.cfg.SendTimeout, b.deadline.Sub(clock.Now())))
 	defer timer.Stop()
 	broken := map[*linkConn]bool{} // had credit and took nothing: they end, or their queue is full of replies
 	for {
-		changed := b.mesh.node.news.watch()
 		s, err := b.mesh.firstServers(ctx, b.channel, b.deadline)
 		if err != nil {
 			return nil, 0, err
@@ -281,17 +281,7 @@ func (b *submission) wait(ctx context.Context) (*linkConn, uint64, *Error) {
 		default:
 			return nil, 0, errNoneTakes
 		}
-		var over *Error
-		var first grant
-		select {
-		case first = <-line.granted:
-		case <-changed:
-			clear(broken) // one may be linked anew
-		case <-ctx.Done():
-			over = errNotSubmitted
-		case <-timer.C:
-			over = errNotSubmitted
-		}
+		first, over := b.await(ctx, s, line, timer)
 		l := line.leave(first)
 		switch {
 		case l != nil:
@@ -299,10 +289,33 @@ func (b *submission) wait(ctx context.Context) (*linkConn, uint64, *Error) {
 				return l, corr, nil
 			}
 			broken[l] = true
-		case over != nil:
-			return nil, 0, over
 		case first.link != nil:
 			broken[first.link] = true // its gate has closed
+		default:
+			clear(broken) // one may be linked anew
+		}
+		if over != nil {
+			return nil, 0, over
+		}
+	}
+}
+
+// await waits for the first gate of the line that has decided, for other servers than s, or for
+// the end of it all.
+func (b *submission) await(ctx context.Context, s *servers, line *creditLine, timer *time.Timer) (first grant, over *Error) {
+	for {
+		changed := b.mesh.node.news.watch()
+		if b.mesh.channels.of(b.channel) != s {
+			return grant{}, nil
+		}
+		select {
+		case first = <-line.granted:
+			return first, nil
+		case <-changed:
+		case <-ctx.Done():
+			return grant{}, errNotSubmitted
+		case <-timer.C:
+			return grant{}, errNotSubmitted
 		}
 	}
 }

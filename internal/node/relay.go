@@ -90,19 +90,21 @@ func (r *clientRequest) frame(res result) (*buf.Buf, *Error) {
 
 // relay sends a packet to the Actor of that type without waiting, and reports
 // whether the packet is dealt with; if not, the other node's credit is used up
-// and the packet must wait in the Session's turn. Loop only.
-func (s *sessionConn) relay(p *session.Packet, typ string, owner *buf.Buf) (done bool) {
+// and the packet must wait in the Session's turn, with the span that it has got. Loop only.
+func (s *sessionConn) relay(p *session.Packet, typ string, owner *buf.Buf) (span trace.Span, done bool) {
 	var none credit
 	f, span := s.relayed(p)
 	lacks, err := s.forwardIn(&f, p, receiver{typ: typ}, owner, &none, span)
 	switch {
+	case lacks.link != nil:
+		return span, false
 	case err != nil:
 		endSpan(span, err)
 		s.refuse(p, err)
-	case lacks.link == nil && p.Kind != session.KindRequest:
+	case p.Kind != session.KindRequest:
 		endSpan(span, nil)
-	} // one that lacks credit gets another span in its turn; this one is never told
-	return lacks.link == nil
+	}
+	return nil, true
 }
 
 // receiver is the bound Actor that a packet is for: that id, or the latest of that type.

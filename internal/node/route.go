@@ -173,19 +173,22 @@ func (r *routes) clear() {
 	})
 }
 
-// moved drops a route from which the object has moved on, as its old owner says.
-func (r *routes) moved(f *wire.FollowNotice) {
-	if known, ok := r.known.LoadBytes(f.Ref.ID); ok && known.ref.ObjectGen == f.Ref.ObjGen && known.ref.OwnerGen < f.Ref.OwnerGen {
+// moved drops a route from which the object has moved on, as the node at its end says.
+func (r *routes) moved(f *wire.FollowNotice, from *linkConn) {
+	if known, ok := r.known.LoadBytes(f.Ref.ID); ok && known.ref.ObjectGen == f.Ref.ObjGen && known.ref.OwnerGen < f.Ref.OwnerGen && known.endsAt(from) {
 		r.forget(known.ref.ID, known)
 	}
 }
 
 // stale drops a route that the node at its end says is wrong.
 func (r *routes) stale(w *wire.RouteStale, from *linkConn) {
-	if known, ok := r.known.LoadBytes(w.ID); ok && known.ref.OwnerGen == w.OwnerGen && known.ref.RID == from.peer.RID && known.mesh == from.mesh {
+	if known, ok := r.known.LoadBytes(w.ID); ok && known.ref.OwnerGen == w.OwnerGen && known.endsAt(from) {
 		r.forget(known.ref.ID, known)
 	}
 }
+
+// endsAt reports whether the route leads to the node at the other end of that link, by its mesh.
+func (r *route) endsAt(l *linkConn) bool { return r.ref.RID == l.peer.RID && r.mesh == l.mesh }
 
 // sweep drops what is too old, so that ids nobody asks for any more cost nothing.
 func (r *routes) sweep(now clock.Mono) {

@@ -209,9 +209,12 @@ func (l *linkConn) nodeMessage(m *wire.NodeMessage, owner *buf.Buf, paid uint32)
 	}
 	to := l.node.services.of(m.Channel)
 	var err *Error
-	if to == nil || to.mesh != nil && to.mesh != l.mesh {
+	switch {
+	case to == nil || to.mesh != nil && to.mesh != l.mesh:
 		err = fail(errkind.NotFound, "", "", "node %s does not serve the channel", l.node.cfg.RID)
-	} else {
+	case to.mesh == nil && l.node.stopping.Load(): // nothing tells others to ask no more, as a channel's weight does
+		err = errStoppingThere
+	default:
 		o := Outgoing{Name: buf.View(m.Name), Codec: m.Codec, Metadata: m.Metadata, Payload: m.Payload}
 		err = to.push(s, &o, deadlineAfter(m.DeadlineMS), &arrival{owner: owner})
 	}

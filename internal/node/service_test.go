@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -271,6 +273,70 @@ func meshOfChannels() *mesh {
 	m := &mesh{node: n, links: newLinks("self", n.news)}
 	m.channels = newChannels(m)
 	return m
+}
+
+// serverOf links a server of channel "c", whose link has no credit, to a mesh without a node.
+func serverOf(m *mesh, rid string, waiters int) *linkConn {
+	const window = 8 << 20
+	l := &linkConn{node: m.node, mesh: m, peer: link.Peer{RID: rid}, gate: link.NewCreditGate(window, waiters), pending: newPendingTable()}
+	l.gate.TryTake(window)
+	m.links.slots[rid] = l
+	m.links.publish(l)
+	m.channels.replace(l, map[string]uint16{"c": 1})
+	return l
+}
+
+// Who waits for a server keeps the place in line, whatever else happens in the meshes.
+func TestNewsOfOthersTakesNoPlaceInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := meshOfChannels()
+		m.node.cfg.SendTimeout = time.Minute
+		l := serverOf(m, "a", 10)
+		if _, err := l.gate.Await(1, func(error) {}); err != nil { // who came before
+			t.Fatal(err)
+		}
+		b := &submission{mesh: m, channel: "c", o: &Outgoing{Name: "n"}, deadline: clock.Now().Add(time.Hour)}
+		ended := make(chan *Error, 1)
+		go func() {
+			_, _, err := b.wait(t.Context())
+			ended <- err
+		}()
+		for range 20 {
+			synctest.Wait()
+			m.node.news.tell()
+		}
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Errorf("it has ended: %v", <-ended)
+			return
+		}
+		if err := <-ended; err != errNotSubmitted { // a minute later
+			t.Error(err)
+		}
+	})
+}
+
+// The send timeout ends the wait also if one gives credit at that moment and takes nothing.
+func TestTheWaitForAServerEndsInTime(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			m := meshOfChannels()
+			m.node.cfg.SendTimeout = time.Minute
+			l, _ := serverOf(m, "a", 10), serverOf(m, "b", 10)
+			l.pending.fail(errLinkLost)
+			ended := make(chan *Error, 1)
+			go func() {
+				b := &submission{mesh: m, channel: "c", o: &Outgoing{Name: "n"}, w: &waiter{done: make(chan result, 1)}, deadline: clock.Now().Add(time.Hour)}
+				_, _, err := b.wait(context.Background())
+				ended <- err
+			}()
+			synctest.Wait()
+			time.AfterFunc(time.Minute, func() { _ = l.gate.Give(1 << 20) })
+			if err := <-ended; err != errNotSubmitted {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // The servers of a channel are those whose link is in use and whose latest offer has a weight

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
@@ -76,6 +78,7 @@ type sessionPort struct {
 type packet struct {
 	session.Packet
 	owner *buf.Buf
+	span  trace.Span         // that it has already; nil: none. Its turn ends it
 	run   func(*SessionCall) // what the turn does; nil: it is for the packet's handler or relay
 }
 
@@ -260,12 +263,14 @@ func (s *sessionConn) deliver(p *session.Packet, owner *buf.Buf) {
 	}
 	// A packet behind one that waits for the handler waits too: one client's
 	// packets stay in order.
+	var span trace.Span
 	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok && s.door == nil && (s.box == nil || s.box.Len() == 0) {
-		if s.relay(p, typ, owner) {
+		var done bool
+		if span, done = s.relay(p, typ, owner); done {
 			return
 		}
 	}
-	s.enqueue(p, owner, nil)
+	s.enqueue(p, owner, span, nil)
 }
 
 // mailbox returns the Session's mailbox, which is made when it is needed first. Loop only.
@@ -276,11 +281,12 @@ func (s *sessionConn) mailbox() *mailbox.Mailbox[packet] {
 	return s.box
 }
 
-// enqueue has the packet wait for its turn, or refuses it. Loop only.
-func (s *sessionConn) enqueue(p *session.Packet, owner *buf.Buf, run func(*SessionCall)) (queued bool) {
+// enqueue has the packet wait for its turn, or refuses it, and takes its span. Loop only.
+func (s *sessionConn) enqueue(p *session.Packet, owner *buf.Buf, span trace.Span, run func(*SessionCall)) (queued bool) {
 	size := len(p.Name) + len(p.Meta) + len(p.Correlation) + len(p.Payload)
-	if s.mailbox().Push(packet{Packet: *p, owner: owner.Ref(), run: run}, size) != nil {
+	if s.mailbox().Push(packet{Packet: *p, owner: owner.Ref(), span: span, run: run}, size) != nil {
 		owner.Free()
+		endSpan(span, errSessionBusy)
 		s.refuse(p, errSessionBusy)
 		return false
 	}

@@ -123,7 +123,7 @@ func (s *sessionConn) knock(p *session.Packet, owner *buf.Buf) {
 		s.endAs(refusalReason(errDoorCrowded.Kind), engine.Rejected, errDoorCrowded.Text)
 		return
 	}
-	if !s.enqueue(p, owner, func(c *SessionCall) {
+	if !s.enqueue(p, owner, nil, func(c *SessionCall) {
 		defer turns.authenticating.Add(-1)
 		c.deadline = until
 		s.authenticate(c, d)

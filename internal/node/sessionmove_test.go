@@ -14,6 +14,7 @@ import (
 	"github.com/zlnode/zlnode/client"
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
@@ -285,6 +286,16 @@ func TestASealIsRefusedWhileAnotherMoveIsUnderWay(t *testing.T) {
 		over.key.gen++
 		if _, bound, err := cell.node.sealBinding(c.ctx, cell, over, [16]byte{2}); bound || err != nil {
 			t.Errorf("another binding: %v %v", bound, err)
+		}
+		owner, gone := c.nodes[0], cell.ref // the Actor's mesh is not left, whatever is said in another one
+		gone.RID, gone.Lifecycle, gone.OwnerGen = "stranger", 7, gone.OwnerGen+1
+		said := &linkConn{node: owner, mesh: newMesh(owner, Mesh{Name: "other"}), peer: link.Peer{RID: gone.RID, Lifecycle: gone.Lifecycle}}
+		said.sessionRoute(&wire.SessionRelocationRoute{
+			Commit: true, Relocation: [16]byte{1}, Session: b.key.session, BindingGen: b.key.gen, Ref: wireRef(gone),
+			Owner: wire.Process{RID: []byte(owner.cfg.RID), Lifecycle: owner.id.Lifecycle},
+		})
+		if n := owner.Stats().UpdatesIgnored; n != 1 {
+			t.Errorf("%d updates were ignored, want that of another mesh", n)
 		}
 		cell.node.abortBinding(b, [16]byte{1}, cell.ref)
 		if _, bound, err := cell.node.sealBinding(c.ctx, cell, b, [16]byte{2}); !bound || err != nil {

@@ -124,11 +124,14 @@ var sessionCalls = sync.Pool{New: func() any { return new(SessionCall) }}
 func (c *SessionCall) begin(s *sessionConn, g gate, queued *packet) {
 	c.conn, c.packet, c.forwarded = s, *queued, false
 	*queued = packet{}
-	c.turnContext = turnContext{node: s.node, gate: g, deadline: clock.Never}
+	c.turnContext = turnContext{node: s.node, gate: g, session: true, deadline: clock.Never}
 	if c.packet.Kind == session.KindRequest || c.packet.run != nil {
 		c.deadline = clock.Now().Add(s.node.cfg.RequestTimeout)
 	}
 	c.flow = packetFlow(&c.packet.Packet)
+	if c.packet.span != nil {
+		c.inSpan(c.packet.span)
+	}
 }
 
 // over ends the turn.
@@ -169,7 +172,7 @@ func (s *sessionConn) Consume(claim *mailbox.Claim[packet], queued *packet) {
 		s.refuse(&p.Packet, errSessionClosed)
 		return
 	}
-	if s.node.cfg.Tracer != nil {
+	if s.node.cfg.Tracer != nil && c.span == nil {
 		c.tracePacket()
 	}
 	if typ, ok := s.port.typ.Relays[string(p.Name)]; ok {

@@ -500,7 +500,7 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 	case b != nil && b.ended && b.gen == m.BindingGen && m.Commit:
 		next.unbind(m.Session)
 		return
-	case b == nil || b.way == nil || b.gen != m.BindingGen || !m.Commit && b.link != link:
+	case b == nil || b.way == nil || b.gen != m.BindingGen || !m.Commit && b.link != link || link != nil && link.mesh != b.mesh(n):
 		n.updateIgnored(s.id, next.ref.ID, session.RouteOtherBinding.String())
 		return
 	}
@@ -521,6 +521,14 @@ func (n *Node) moveEnded(link *linkConn, cell *objectCell, m *wire.SessionReloca
 		}
 	}
 	failpoint.Hit("R15.O.after")
+}
+
+// mesh returns that of the Actor, which does not leave it.
+func (b *sessionBinding) mesh(n *Node) *mesh {
+	if b.link == nil {
+		return n.home
+	}
+	return b.link.mesh
 }
 
 // tooLate answers a commit for a Session that is over, which is worth a warning: the client

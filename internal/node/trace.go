@@ -117,6 +117,12 @@ func (t *turnContext) traceTurn(name string, kind trace.SpanKind, id attribute.K
 	t.flow.Trace = traceOf(t.span, t.flow.Trace)
 }
 
+// inSpan is traceTurn for a span that has begun before.
+func (t *turnContext) inSpan(span trace.Span) {
+	t.traced, t.span = trace.ContextWithSpan(context.Background(), span), span
+	t.flow.Trace = traceOf(span, t.flow.Trace)
+}
+
 // traceMessage is traceTurn for a message to a node or a channel.
 func (c *NodeCall) traceMessage() {
 	kind := trace.SpanKindConsumer
@@ -147,7 +153,7 @@ func (c *Call) traceMessage() {
 }
 
 // tracePacket is traceTurn for a client's packet that the Session's handler gets, or that
-// waits for its turn to be relayed.
+// waits for its turn to be relayed behind others.
 func (c *SessionCall) tracePacket() {
 	t, packet := c.conn.port.typ, string(c.packet.Name)
 	if !t.knows(packet) {

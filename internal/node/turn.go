@@ -19,7 +19,8 @@ import (
 type turnContext struct {
 	node     *Node
 	gate     gate        // the claim, while the turn runs
-	cell     *objectCell // nil in a Session's turn
+	cell     *objectCell // nil in other turns than an object's
+	session  bool        // it is a Session's turn
 	joins    *joinScope  // made on demand
 	deadline clock.Mono
 	flow     flow.Context    // of the message; its Correlation is valid during the turn
