@@ -7,7 +7,9 @@ import (
 	"github.com/zlnode/zlnode/session"
 )
 
-// Channel is a channel that a node serves: Config.Channels.
+// Channel is a channel that a node serves: Config.Channels. The node's Role may be any; whoever is
+// in the mesh's list links to it for its channels. It should have Listen: nobody else can
+// dial it, and gateways as a rule have none either.
 type Channel struct {
 	// Name is 1–255 bytes of UTF-8, case-sensitive. The application has defined it with
 	// DefineChannel.
@@ -203,7 +205,9 @@ func onRequestRaw(on Service, packet string, h func(c *NodeCall, payload []byte)
 // Peer returns the address of a node, by its RID: messages go to that node and no other, and
 // to this one itself without a link. The kinds of errors are those of Send and Request, but:
 // NotFound, no such node is listed in the mesh nor was ever linked, or it has no such
-// handler; Unavailable, it is known and not linked now. Nobody else is asked.
+// handler; Unavailable, it is known and not linked now. Nobody else is asked. Two nodes of
+// RoleClient, such as a gateway and a tool, have no link unless one has the other in its Peers or
+// serves a channel.
 func (n *Node) Peer(rid string) Addr {
 	return Addr{node: n.inner, to: n.inner.PeerTarget(rid), as: JSON}
 }
