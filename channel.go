@@ -88,8 +88,9 @@ func nodeCall(c *node.NodeCall) *NodeCall {
 // Node returns the node that handles the message.
 func (c *NodeCall) Node() *Node { return c.inner.Node().Outer().(*Node) }
 
-// From returns the RID of the node that sent the message. It is proven: a node has it from
-// the link's handshake, not from the message.
+// From returns the RID of the node that sent the message: the one that the link's handshake has
+// proved, whatever the message says. By the mesh key alone a node proves that it is of the mesh
+// and may choose any RID; with Config.MeshTLS it proves its own.
 func (c *NodeCall) From() string { return c.inner.From() }
 
 // Mesh returns the mesh by which the message came.
