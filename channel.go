@@ -7,7 +7,9 @@ import (
 	"github.com/zlnode/zlnode/session"
 )
 
-// Channel is a channel that a node serves: Config.Channels.
+// Channel is a channel that a node serves: Config.Channels. The node's Role may be any; whoever is
+// in the mesh's list links to it for its channels. It should have Listen: nobody else can
+// dial it, and gateways as a rule have none either.
 type Channel struct {
 	// Name is 1–255 bytes of UTF-8, case-sensitive. The application has defined it with
 	// DefineChannel.
@@ -123,8 +125,9 @@ func nodeCall(c *node.NodeCall) *NodeCall {
 // Node returns the node that handles the message.
 func (c *NodeCall) Node() *Node { return c.inner.Node().Outer().(*Node) }
 
-// From returns the RID of the node that sent the message. It is proven: a node has it from
-// the link's handshake, not from the message.
+// From returns the RID of the node that sent the message: the one that the link's handshake has
+// proved, whatever the message says. By the mesh key alone a node proves that it is of the mesh
+// and may choose any RID; with Config.MeshTLS it proves its own.
 func (c *NodeCall) From() string { return c.inner.From() }
 
 // Mesh returns the mesh by which the message came; "" if by a connection of the channel's own.
@@ -241,7 +244,8 @@ func onRequestRaw(on Service, packet string, h func(c *NodeCall, payload []byte)
 // to this one itself without a link. The kinds of errors are those of Send and Request, but:
 // NotFound, no such node is listed in the mesh nor was ever linked, or it has no such
 // handler; Unavailable, it is known and not linked now, or is shutting down. Nobody else is
-// asked.
+// asked. Two nodes of RoleClient, such as a gateway and a tool, have no link unless one has the
+// other in its Peers or serves a channel.
 func (n *Node) Peer(rid string) Addr {
 	return Addr{node: n.inner, to: n.inner.PeerTarget(rid), as: JSON}
 }

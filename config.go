@@ -18,9 +18,12 @@ type Role uint8
 
 // The roles.
 const (
-	// RoleNone: no Actors at all; needs no Store.
+	// RoleNone: no Actors at all; needs no Store. It sends to nodes, channels and topics, serves
+	// channels, and may have Sessions, whose handlers bind nothing. Without a Store it links to
+	// its Peers and to who dials it, and to nobody else.
 	RoleNone Role = iota
-	// RoleClient: uses Actors of other nodes, hosts none. Gateways have it.
+	// RoleClient: uses Actors of other nodes, hosts none. Gateways have it, and nodes that only
+	// serve channels in a mesh with a Store.
 	RoleClient
 	// RoleServer: hosts Actors and uses those of others.
 	RoleServer

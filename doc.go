@@ -40,7 +40,8 @@
 //
 // Handlers that belong to no object, of messages to a node (Node.Peer, OnNodeRequest) or to a
 // channel that some nodes serve (Node.Channel, DefineChannel, Config.Channels), run several at
-// once, as many as HandlerOptions says.
+// once, as many as HandlerOptions says. A message to a topic (Node.Topic, Publish) goes to all
+// who subscribe to it: Spots by SpotCall.Subscribe and OnTopic, the code of nodes by Subscribe.
 //
 // The call value that a handler gets is its context.Context: it carries the
 // message's deadline and ends with the turn. It must not be kept, and it belongs

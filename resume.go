@@ -46,9 +46,9 @@ func (s *SessionContext) ResumeToken() (string, error) { return s.inner.ResumeTo
 // for, until ctx ends or for RequestTimeout.
 //
 // Kinds: NotFound: no Session has that token at this node, or it is over, or was resumed
-// before; log in as if for the first time then. DataLost: pushes that had to be delivered are
-// not kept any more, or last is none of its numbers: the old Session has ended, with all its
-// callbacks. InvalidOperation: the listener has no ReconnectGrace, this Session is over, or
+// before, or the token is ""; log in as if for the first time then. DataLost: pushes that had
+// to be delivered are not kept any more, or last is none of its numbers: the old Session has
+// ended, with all its callbacks. InvalidOperation: the listener has no ReconnectGrace, this Session is over, or
 // resumes another one already. With NotFound, DataLost and InvalidOperation this Session is
 // as before; after any other error both Sessions end.
 func (s *SessionContext) Resume(ctx context.Context, token string, last uint64) (Resumed, error) {

@@ -10,8 +10,9 @@ import (
 // Topic is a topic as seen from a node: a name of 1–255 bytes of UTF-8, compared byte by
 // byte, that nobody creates. What is published to it goes to all who subscribe to it then:
 // Entry Spots and User Spots (SpotCall.Subscribe) and the code of nodes (Subscribe), on the
-// node and on all that it is linked to. Two nodes of RoleClient have no link: what one
-// publishes subscribers at the other do not get.
+// node and on all that it is linked to. Two nodes of RoleClient, such as gateways, have no
+// link, unless one serves a channel or has the other in its Peers: what one publishes
+// subscribers at the other do not get.
 //
 // A message is given to each subscriber once at most. What one goroutine, or one object in
 // its turns, publishes comes to each subscriber in that order, as long as the link between

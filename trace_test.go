@@ -186,3 +186,33 @@ func TestSpansOfTheApplicationAreInTheTrace(t *testing.T) {
 		t.Errorf("the turn is under %v, the request, %v, under %v", work.Parent().SpanID(), pass.SpanContext().SpanID(), pass.Parent().SpanID())
 	}
 }
+
+// The request to authenticate has its span, as every packet: what logs a client in is of its trace.
+func TestTheRequestToAuthenticateHasASpan(t *testing.T) {
+	s := &spans{newWorld(t, ""), tracetest.NewSpanRecorder()}
+	own := sdk.NewTracerProvider(sdk.WithSpanProcessor(s.recorder)).Tracer("a")
+	app := zlnode.NewApp()
+	typ := zlnode.DefineSession(app, "guest", func(*zlnode.SessionContext) (*hopper, error) { return &hopper{}, nil })
+	zlnode.Authenticate(typ, "login", func(c *zlnode.SessionCall, _ *hopper, good bool) (bool, error) {
+		_, span := own.Start(c, "look up")
+		span.End()
+		if !good {
+			return false, zlnode.Errorf(zlnode.Rejected, "log in again")
+		}
+		return true, nil
+	})
+	n := s.start(zlnode.Config{RID: "a", Tracer: own, Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "guest"}}}, app)
+	for _, good := range []bool{true, false} {
+		s.recorder.Reset()
+		p := dialStream(t, n.SessionAddrs()[0].String())
+		p.write(request(1, "login", fmt.Sprint(good)))
+		p.answer(1)
+		login, inside := s.ended("a", "guest login"), s.ended("a", "look up")
+		if login.SpanKind() != trace.SpanKindServer || login.Parent().IsValid() || (login.Status().Code != codes.Error) != good {
+			t.Errorf("authenticated %t: the span is of kind %v, under %v, %v", good, login.SpanKind(), login.Parent().SpanID(), login.Status())
+		}
+		if inside.Parent().SpanID() != login.SpanContext().SpanID() {
+			t.Errorf("what the handler does is under %v, not %v", inside.Parent().SpanID(), login.SpanContext().SpanID())
+		}
+	}
+}

@@ -123,6 +123,9 @@ func (c *Client) redial(pause *backoff, cause error) (net.Conn, error) {
 	if !c.mayReconnect(cause) {
 		return nil, cause
 	}
+	if all := len(c.opts.addrs); c.opts.ReconnectSame {
+		c.next = (c.next + all - 1) % all // whoever tries all of them is there again
+	}
 	for bound := c.opts.ReconnectAttempts; bound == 0 || pause.attempts < bound; {
 		if !pause.wait(c.ctx) {
 			return nil, ErrClosed

@@ -37,13 +37,15 @@
 // # Reconnecting
 //
 // With Options.Reconnect the client dials again, with back-off and jitter, when
-// the connection is lost, at another of Options.Addrs if there are several. It does not
-// when that cannot help (ShouldReconnect): a server that closed with a ProtocolError does
-// so again. Options.ReconnectIf and ReconnectAttempts set other rules.
+// the connection is lost, at another of Options.Addrs if there are several (or at the same
+// one first: ReconnectSame). It does not when that cannot help (ShouldReconnect): a server
+// that closed with a ProtocolError does so again. Options.ReconnectIf and ReconnectAttempts
+// set other rules.
 //
 // Nothing of the old connection goes over to the new one: requests under way end
 // with ErrDisconnected, what was queued and not written is lost, and the server
-// knows nothing of who was logged in. OnState tells the application when to log in
+// knows nothing of who was logged in. An application whose sessions can be resumed has a
+// token of the old one and tells it, with LastPush, when it logs in. OnState tells the application when to log in
 // anew, which must come first if the server wants its clients to authenticate. As a
 // callback it does so by RequestFunc, or has another goroutine do it:
 //

@@ -36,7 +36,8 @@ type Options struct {
 	// Addrs are further addresses of the same service, such as those of other
 	// gateways. With more than one in all, Dial and every attempt to connect anew try
 	// each once, in their order and around; Dial begins with any of them, so that
-	// clients spread, and an attempt with the one behind that which was lost.
+	// clients spread, and an attempt with the one behind that which was lost, or with that one
+	// (ReconnectSame).
 	Addrs []string
 	// TLS is for addresses with tls or wss. nil means that the host of the address
 	// must have a certificate of an authority that this machine trusts; so does a
@@ -89,6 +90,11 @@ type Options struct {
 	// ReconnectAttempts ends the client after that many attempts in a row that failed
 	// or whose connection did not last longer than BackoffMax. Default 0: no bound.
 	ReconnectAttempts int
+	// ReconnectSame has each attempt begin with the address of the lost connection, and go on to
+	// the others if that cannot be had: for sessions that can be resumed, which only the gateway
+	// can that has them. If its machine is gone that costs each attempt a DialTimeout. Default:
+	// the lost address comes last.
+	ReconnectSame bool
 	// BackoffMin and BackoffMax bound the wait before an attempt to connect
 	// anew. It starts at the minimum, doubles with each attempt that fails or
 	// whose connection did not last longer than BackoffMax, and is cut by a

@@ -75,6 +75,29 @@ func TestALostConnectionIsMadeAnewAtTheNextAddress(t *testing.T) {
 	})
 }
 
+// Where a session can be resumed the way back is tried first, and the others behind it.
+func TestALostConnectionIsMadeAnewAtTheSameAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		c, err := client.Dial(t.Context(), client.Options{Addrs: []string{"a", "b", "c"}, Dialer: f.dialler, Reconnect: true, ReconnectSame: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		(<-f.dialled).conn.Close()
+		again := <-f.dialled
+		f.down[f.went[0]] = true
+		again.conn.Close()
+		(<-f.dialled).conn.Close() // of the next one
+		last := <-f.dialled
+		last.conn.Close()
+		closeAndWait(c)
+		want := following(f.went[0], 2)
+		if want = []string{want[0], want[0], want[0], want[1], want[1]}; !slices.Equal(f.went[:5], want) {
+			t.Fatalf("dialled %q, want %q", f.went, want)
+		}
+	})
+}
+
 func TestOneAttemptTriesEveryAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet("a", "b")

@@ -120,7 +120,7 @@ func (c *Config) checkMeshes(types int) *meshFault {
 			return wrong("Role is RoleServer in meshes %q and %q; the objects of a process live in one mesh only", server, m.Name)
 		}
 		if server = m.Name; types == 0 {
-			return lacking("an object server needs at least one type of actors or spots; define one")
+			return lacking("an object server needs at least one type of actors or spots; define one, or set Role to RoleClient if it only serves channels")
 		}
 	}
 	return nil

@@ -75,10 +75,10 @@ func (m *mesh) dialLink(ctx context.Context, endpoint string, h *linkHandler) (e
 }
 
 // sayDialFailed logs it. That nobody answers is usual; that one does who is not to be believed,
-// or does not speak TLS, is not.
+// or does not speak TLS, is not. That a node which stops dials no more is no failure.
 func (m *mesh) sayDialFailed(rid, endpoint string, err error) {
 	level, left := zerolog.DebugLevel, int64(0)
-	if op, ok := errors.AsType[*net.OpError](err); m.tls != nil && !(ok && op.Op == "dial") && m.node.life.Err() == nil {
+	if op, ok := errors.AsType[*net.OpError](err); m.tls != nil && !(ok && op.Op == "dial") && m.node.life.Err() == nil && !errors.Is(err, engine.ErrEngineClosed) {
 		if n, ok := m.node.said.dialFailed.Take(clock.Now()); ok {
 			level, left = zerolog.InfoLevel, n
 		}

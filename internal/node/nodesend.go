@@ -152,8 +152,12 @@ func (m *mesh) peerLink(rid string) (*linkConn, *Error) {
 	if !wire.ValidRID(rid) {
 		return nil, fail(errkind.InvalidOperation, "", "", "an RID has 1 to %d of A-Z a-z 0-9 . _ -", wire.MaxRID)
 	}
-	if m.links.met(rid) || m.peers.knows(rid) {
+	known, unneeded := m.peers.knows(rid)
+	switch {
+	case m.links.met(rid), known && !unneeded:
 		return nil, fail(errkind.Unavailable, "", "", "node %s is not linked now", rid)
+	case known:
+		return nil, fail(errkind.Unavailable, "", "", "node %s is not linked, as the roles of both need no link; name one in the Peers of the other", rid)
 	}
 	return nil, fail(errkind.NotFound, "", "", "no node %s is known in mesh %q", rid, m.cfg.Name)
 }

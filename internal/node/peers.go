@@ -174,12 +174,13 @@ func (p *peers) read(nodes []store.Descriptor, now clock.Mono) {
 	}
 }
 
-// knows reports whether a node of that RID is a peer, linked or not.
-func (p *peers) knows(rid string) (known bool) {
+// knows reports whether a node of that RID is a peer, linked or not, and whether it is listed as
+// one to which no link is needed.
+func (p *peers) knows(rid string) (known, unneeded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.named(rid, func(*peer) { known = true })
-	return known
+	p.named(rid, func(q *peer) { known, unneeded = true, q.listed && !q.required })
+	return known, unneeded
 }
 
 // link returns the link to the peer, or to a later process of it. mu is held.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
@@ -154,6 +155,9 @@ func TestNodesThatNeedNoLinkAreNotDialled(t *testing.T) {
 		w.untold("elsewhere")
 		w.untold("a")
 		if c.state == PeerNotRequired { // what is there is kept
+			if _, err := w.m.peerLink("b"); err == nil || err.Kind != errkind.Unavailable || !strings.Contains(err.Text, "Peers") {
+				t.Errorf("a message to it ends %v, which does not say what to do", err)
+			}
 			w.open("b", 3, nil)
 			w.is("b", PeerReady, "")
 		}

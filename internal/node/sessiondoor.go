@@ -157,6 +157,9 @@ func (s *sessionConn) authenticate(c *SessionCall, d *door) {
 	if s.refused || d.answered.Load() {
 		return // by OnConnect, of which the client was told; or it is too late
 	}
+	if s.node.cfg.Tracer != nil {
+		c.tracePacket()
+	}
 	var r Reply
 	err := errTurnEnded // what it is if the application's code ends its goroutine
 	defer func() { s.authenticated(c, d, r, err) }()
@@ -179,6 +182,7 @@ func (s *sessionConn) authenticated(c *SessionCall, d *door, r Reply, err *Error
 		resp.Codec, resp.Payload = session.Codec(r.Codec), r.Payload
 		frame, err = s.frame(&resp)
 	}
+	failSpan(c.span, err)
 	if err != nil {
 		if !d.answered.Swap(true) {
 			s.writeError(&resp, err)
