@@ -111,7 +111,4 @@ var moveMutants = []mutant{
 	{"a Session's end ends its first binding alone", "internal/sim/move_session.go", []string{
 		"		if !b.ended {\n			b.unbind(h, s.n)\n		}\n", "		if !b.ended {\n			b.unbind(h, s.n)\n			break\n		}\n",
 	}, []string{"I9", "I12"}},
-	{"a row that could not be read is taken for one that is gone", "internal/sim/move_out.go", []string{
-		"		if err != nil {\n			o.h.w.Cover.Mark(\"a confirmed", "		if false {\n			o.h.w.Cover.Mark(\"a confirmed",
-	}, []string{"I12"}},
 }
