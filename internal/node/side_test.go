@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -84,4 +85,23 @@ func TestAChannelsServerDialsNobody(t *testing.T) {
 	w.m.link.Keys = [][]byte{{1}}
 	w.lists("b", func(d *store.Descriptor) { d.Ports = []store.ChannelPort{{Channel: "jobs", Endpoint: "jobs-b"}} })
 	w.wants("of a server")
+}
+
+// Who waits for a first server is one of a bounded number, and waits no longer than the node runs.
+func TestTheWaitForAFirstServerIsBounded(t *testing.T) {
+	w := newClientSide(t)
+	w.m.node.cfg.RequestTimeout = time.Hour
+	wait := func() *Error {
+		_, err := w.m.firstServers(t.Context(), "jobs", clock.Never)
+		return err
+	}
+	w.m.channels.waiting.Store(waitersMax)
+	if err := wait(); err != errWaitersFull || w.m.channels.waiting.Load() != waitersMax {
+		t.Errorf("one more than may wait: %v, and %d wait", err, w.m.channels.waiting.Load())
+	}
+	w.m.channels.waiting.Store(waitersMax - 1)
+	w.m.node.kill()
+	if err := wait(); err != errStopping || w.m.channels.waiting.Load() != waitersMax-1 {
+		t.Errorf("at the node's end: %v, and %d wait", err, w.m.channels.waiting.Load())
+	}
 }
