@@ -33,7 +33,7 @@ type Conn struct {
 	fd     int // open until OnClose has returned, another's afterwards
 
 	// Any goroutine.
-	sched    atomic.Uint32               // tokenTaken, outBlocked
+	sched    atomic.Uint32               // see sched.go
 	writable atomic.Bool                 // the watcher's news, not yet seen by the loop
 	aborted  atomic.Bool                 // Abort was called
 	stopping atomic.Pointer[CloseReason] // the first reason; nil: none yet
@@ -47,6 +47,7 @@ type Conn struct {
 	phase     phase
 	admitted  bool
 	owned     bool // this loop holds the token in the call under way
+	lent      bool // a sender held it as writer when the call began: the queue is not this call's
 	blocked   bool // the socket took no more; the watcher will tell
 	watched   bool // the watcher knows the connection
 	graceOver bool // Close has waited long enough
@@ -112,6 +113,11 @@ func (c *Conn) String() string {
 // error says that the message is queued, not that it will arrive. Safe for
 // concurrent use; it never blocks.
 func (c *Conn) Send(b *buf.Buf) error { return c.send(b, c.p.OutMax) }
+
+// SendAlone is Send for a message that none is expected to follow soon: where nothing is
+// queued before it, the caller writes it to the socket itself, which spares the wake-up of
+// the loop. Many messages are best sent by Send, of which one write takes what has gathered.
+func (c *Conn) SendAlone(b *buf.Buf) error { return c.sendAlone(b, c.p.OutMax) }
 
 // SendControl is Send for messages that must not wait for the payload's budget:
 // heartbeats, acknowledgements, replies, credits. They stay in order with other

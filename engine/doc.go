@@ -43,7 +43,7 @@
 //	preparation          MaxHandshakes  a socket that no loop has yet   its peer, up to HelloTimeout
 //	writable             1      its epoll instance                      epoll_wait
 //	tick                 1      nothing                                 a ticker
-//	anybody              –      nothing: Send, SendParts, SendControl, Close,
+//	anybody              –      nothing: Send, SendAlone, SendParts, SendControl, Close,
 //	                            Abort, Post, Pending, ID, RemoteAddr    nothing
 //
 // Between them are three lock-free structures: a connection's out queue
@@ -70,7 +70,9 @@
 // the loop, and one gathered write carries what has come together, in which ranges up
 // to 512 bytes are copied into one block. A connection writes 260 KiB per
 // turn at most and a turn serves 128 connections at most; the rest waits for the
-// next round of epoll, behind the other sockets.
+// next round of epoll, behind the other sockets. Of SendAlone the sender itself writes what
+// finds the queue empty and the connection idle (direct.go): that spares two system calls
+// and a wait for another thread, where nothing would have been gathered.
 //
 // # Why not gnet's own
 //

@@ -147,7 +147,7 @@ func (l *loop) takeDirty() {
 // serve does what a connection of the dirty list is there for. The token came
 // with the list.
 func (l *loop) serve(c *Conn) {
-	c.owned = true
+	c.owned, c.lent = true, false
 	if c.phase == closed {
 		c.drop() // a message that was on its way when the connection closed
 		c.giveBack()

@@ -33,7 +33,8 @@ type outQueue struct {
 
 	_ [64]byte // producers and loop do not share a cache line
 
-	// Loop only: taken and not yet written whole, oldest first.
+	// The loop's, or the writer's (see direct.go): taken and not yet written whole, oldest
+	// first. So are the methods that say loop only.
 	first, last *chunk
 	off         int // bytes of first's content that are written
 }
@@ -94,6 +95,9 @@ func (q *outQueue) close() { q.pending.Or(outClosed) }
 // cost is the sum of what is queued or about to be. Safe for concurrent use.
 func (q *outQueue) cost() int64 { return q.pending.Load() &^ outClosed }
 
+// shut reports whether close was called. Safe for concurrent use.
+func (q *outQueue) shut() bool { return q.pending.Load() >= outClosed }
+
 // ended reports that the queue is closed and nothing will come out of it any
 // more. Safe for concurrent use.
 func (q *outQueue) ended() bool { return q.pending.Load() == outClosed }
@@ -121,6 +125,16 @@ func (q *outQueue) take() bool {
 
 // waits reports whether there is something that can be written. Loop only.
 func (q *outQueue) waits() bool { return (q.first != nil || q.take()) && q.first.whole() }
+
+// single returns what is left of the first chunk, if that is all that was taken and has neither
+// lead nor parts. After waits said yes. Loop or writer only.
+func (q *outQueue) single() (content []byte, ok bool) {
+	c := q.first
+	if c.next != nil || c.leads() || c.parts != nil {
+		return nil, false
+	}
+	return c.content()[q.off:], true
+}
 
 // gather adds the next bytes to g, budget at most. Loop only.
 func (q *outQueue) gather(g *gather, budget int) {

@@ -83,7 +83,7 @@ func (c *Conn) settle() bool {
 		return true
 	}
 	for {
-		if !c.blocked {
+		if !c.blocked && !c.lent {
 			if err := c.flush(); err != nil {
 				c.stop(transportReason(err))
 				return true
@@ -133,6 +133,7 @@ func (c *Conn) closeNow(err error) {
 		return
 	}
 	c.stop(transportReason(err)) // keeps an earlier reason
+	c.awaitWriter()
 	c.phase = closed
 	if c.aborted.Load() || c.graceOver && c.unfinished() {
 		// A reset instead of an orderly end: bytes that wait in the kernel must

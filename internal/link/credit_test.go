@@ -162,3 +162,21 @@ func TestTheSmallestWindowPassesTheLargestRecord(t *testing.T) {
 		t.Errorf("%d bytes left for a record of %d", s.Left(), wire.MaxRecord)
 	}
 }
+
+func TestWhatIsReceivedIsOpenUntilItIsConsumed(t *testing.T) {
+	r := NewCreditReturn(800)
+	open := func(want int) {
+		t.Helper()
+		if got := r.Open(); got != want {
+			t.Errorf("%d bytes are open, want %d", got, want)
+		}
+	}
+	if err := r.Received(300); err != nil {
+		t.Fatal(err)
+	}
+	open(300)
+	r.Consumed(60) // too little to be given back
+	open(240)
+	r.Consumed(240)
+	open(0)
+}

@@ -51,3 +51,6 @@ func (r *CreditReturn) Consumed(n int) (grant int) {
 
 // Held returns the bytes received and not yet given back.
 func (r *CreditReturn) Held() int { return int(r.held.Load()) }
+
+// Open returns about how many of the bytes received are not consumed yet.
+func (r *CreditReturn) Open() int { return int(r.held.Load() - r.due.Load()) }

@@ -12,6 +12,7 @@ import (
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/link"
 )
 
 // ended waits for the Join's end and fails if it is not that one.
@@ -121,7 +122,7 @@ func TestACallerWhoDoesNotTakeTheReplyCancelsNoJoin(t *testing.T) {
 		c.deadline = clock.Now()
 		<-c.Done()
 	})
-	l := &linkConn{node: w.node, conn: closedConn(t)}
+	l := &linkConn{node: w.node, conn: closedConn(t), returns: link.NewCreditReturn(linkCreditBytes)}
 	if !errors.Is(l.conn.Send(buf.Get(1)), engine.ErrClosed) {
 		t.Fatal("the link is open")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/link"
 )
 
 // A Session that has no place for a binding asks nobody, so the binding that the Actor has
@@ -47,7 +48,7 @@ func TestASessionThatIsFullAsksNoActor(t *testing.T) {
 // req: MB-04
 func TestAnOldIncarnationsEndLeavesTheNewOnesBinding(t *testing.T) {
 	w := newJoins(t)
-	l := &linkConn{node: w.node, conn: closedConn(t), bound: cmap.New[*objectCell]()}
+	l := &linkConn{node: w.node, conn: closedConn(t), returns: link.NewCreditReturn(linkCreditBytes), bound: cmap.New[*objectCell]()}
 	bound := func(c *objectCell, gen uint64) {
 		c.ended(func(*turn) { c.bind(binding{key: bindingKey{link: l, session: 1, gen: gen}}) })
 		barrier(t, c)

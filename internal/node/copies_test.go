@@ -50,6 +50,7 @@ func newPair(t *testing.T, state []byte) *pair {
 		app.OnSend(typ, "go", func(c *Call, _ any, spot []byte) error {
 			return c.Registration().Defer(Join{Spot: string(spot), Timeout: 20 * time.Second})
 		})
+		app.OnNodeRequest(app.Node, "echo", func(_ *NodeCall, b []byte) (Reply, error) { return Reply{Payload: b}, nil })
 		app.AddSpot(store.UserSpot, "room", true, func(*ObjectContext) (any, error) { return nil, nil })
 		return serve(t, Config{
 			RID: rid, Role: store.RoleServer, StoreURL: e.URL(), MeshKey: []byte("a key of tests, long enough"), Listen: "127.0.0.1:0",

@@ -293,12 +293,30 @@ func (l *linkConn) sendRecord(ctx context.Context, r wire.Record) *Error {
 // sendReply answers a request. Replies need no credit; if the peer takes them so
 // slowly that the out queue is full, an error, which is small, goes instead.
 func (l *linkConn) sendReply(corr uint64, codec uint8, payload []byte) {
+	l.reply(false, corr, codec, payload)
+}
+
+// sendReplyTo is sendReply to a message that still has that much credit. If the peer has
+// nothing else under way here, no further reply is to be expected soon.
+func (l *linkConn) sendReplyTo(credit uint32, corr uint64, codec uint8, payload []byte) {
+	l.reply(l.returns.Open() <= int(credit), corr, codec, payload)
+}
+
+func (l *linkConn) reply(alone bool, corr uint64, codec uint8, payload []byte) {
 	r := wire.Reply{Correlation: corr, Codec: codec, Payload: payload}
 	b := buf.Get(r.Size())
 	r.AppendTo(b.Bytes()[:0])
-	if !l.sendAnswer(b) {
+	if errors.Is(l.queue(b, alone), engine.ErrFull) {
 		l.sendError(corr, errRepliesFull)
 	}
+}
+
+// queue gives the record to the connection. One that is alone none is expected to follow soon.
+func (l *linkConn) queue(record *buf.Buf, alone bool) error {
+	if alone {
+		return l.conn.SendAlone(record)
+	}
+	return l.conn.Send(record)
 }
 
 // sendAnswer sends a record with a reply, whose buffer it takes. It is false if the out
@@ -337,11 +355,22 @@ func (l *linkConn) sendNow(record *buf.Buf) (taken bool, err *Error) {
 	return true, l.sendPaid(record)
 }
 
+// sendRequestNow is sendNow for a request that a goroutine waits for. If no other one has a
+// request under way by this link, no further one is to be expected soon.
+func (l *linkConn) sendRequestNow(record *buf.Buf) (taken bool, err *Error) {
+	if !l.gate.TryTake(len(record.Bytes())) {
+		return false, nil
+	}
+	return true, l.sendPaidAs(record, l.pending.alone())
+}
+
 // sendPaid queues a record whose credit was taken. If the link is lost, or its
 // queue is full of replies, the credit goes back with the refusal.
-func (l *linkConn) sendPaid(record *buf.Buf) *Error {
+func (l *linkConn) sendPaid(record *buf.Buf) *Error { return l.sendPaidAs(record, false) }
+
+func (l *linkConn) sendPaidAs(record *buf.Buf, alone bool) *Error {
 	n := len(record.Bytes())
-	if err := l.conn.Send(record); err != nil {
+	if err := l.queue(record, alone); err != nil {
 		l.gate.PutBack(n)
 		return &Error{Kind: errkind.Unavailable, Text: "the link to node " + l.peer.RID + " takes nothing now; nothing was sent", Err: err}
 	}
@@ -359,6 +388,14 @@ func (l *linkConn) send(ctx context.Context, record *buf.Buf) *Error {
 		return err
 	}
 	return l.sendPaid(record)
+}
+
+// sendRequest is send for a request, as sendRequestNow is sendNow.
+func (l *linkConn) sendRequest(ctx context.Context, record *buf.Buf) *Error {
+	if taken, err := l.sendRequestNow(record); taken {
+		return err
+	}
+	return l.send(ctx, record)
 }
 
 func (l *linkConn) waitInTurn(ctx context.Context, n int) (err *Error) {

@@ -215,7 +215,7 @@ func (s *sender) reply(n *Node, codec uint8, payload []byte) {
 		s.to.away.reply(n, codec, payload)
 		return
 	case s.link != nil:
-		s.link.sendReply(s.corr, codec, payload)
+		s.link.sendReplyTo(s.credit(), s.corr, codec, payload)
 		return
 	}
 	b := buf.Copy(payload)

@@ -94,7 +94,7 @@ func (n *Node) requestToNode(ctx context.Context, to *Target, o *Outgoing, deadl
 			waiters.Put(w)
 			return result{err: err}
 		}
-		if err := l.send(ctx, n.encodeForNode("", o, corr, deadline.Sub(clock.Now()))); err != nil {
+		if err := l.sendRequest(ctx, n.encodeForNode("", o, corr, deadline.Sub(clock.Now()))); err != nil {
 			return l.pending.abandon(w, corr, err)
 		}
 		return l.awaitReply(ctx, w, corr, deadline)
@@ -208,7 +208,11 @@ func (n *Node) submitTo(l *linkConn, channel string, o *Outgoing, w *waiter, dea
 	if !ok {
 		return 0, false
 	}
-	taken, err := l.sendNow(record)
+	send := l.sendNow
+	if w != nil {
+		send = l.sendRequestNow
+	}
+	taken, err := send(record)
 	if taken && err == nil {
 		return corr, true
 	}

@@ -91,6 +91,9 @@ func (t *pendingTable) add(c completer, deadline clock.Mono) (uint64, *Error) {
 	return corr, nil
 }
 
+// alone reports whether one request waits and no more.
+func (t *pendingTable) alone() bool { return t.count.Load() == 1 }
+
 // take removes the request and returns its completer, or nil if it has ended.
 func (t *pendingTable) take(corr uint64) completer {
 	s := &t.shards[corr%uint64(len(t.shards))]

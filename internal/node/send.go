@@ -273,7 +273,7 @@ func (n *Node) requestThere(ctx context.Context, by way, toSpot bool, o *Outgoin
 		waiters.Put(w)
 		return result{err: err}
 	}
-	err = l.send(ctx, n.encode(by.route, toSpot, o, corr, deadline.Sub(clock.Now())))
+	err = l.sendRequest(ctx, n.encode(by.route, toSpot, o, corr, deadline.Sub(clock.Now())))
 	if err != nil {
 		return l.pending.abandon(w, corr, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/cmap"
+	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/store"
 )
@@ -150,7 +151,7 @@ func TestALinkForgetsAnActorThatIsGone(t *testing.T) {
 	held := &hold{}
 	c := n.newCell(journalType(&journal{}), ActorRef{ID: "x", ObjectGen: 1}, 1, held)
 	c.box.Seal(&release{cell: c, from: held, next: c})
-	l := &linkConn{node: n, conn: closedConn(t), bound: cmap.New[*objectCell]()}
+	l := &linkConn{node: n, conn: closedConn(t), returns: link.NewCreditReturn(linkCreditBytes), bound: cmap.New[*objectCell]()}
 	c.ended(func(*turn) { c.bind(binding{key: bindingKey{link: l, session: 1, gen: 1}}) })
 	barrier(t, c)
 	if l.bound.Len() != 1 {

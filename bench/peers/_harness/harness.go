@@ -32,17 +32,24 @@ type Peer struct {
 	// RunRemAsk replaces the ask of Remote if askers must be of the library's own kind:
 	// it runs them until stop is closed and tells done how long each request took.
 	RunRemAsk func(addr string, askers int, stop <-chan struct{}, done func(ns int64))
+	// Subscribe has n subscribers in this process to the one topic, at Serve's address, and
+	// calls got for each message that one of them gets, whichever. It returns when the
+	// server, if the library has one, knows them.
+	Subscribe func(addr string, n int, got func())
+	// Publish connects this process, which has no subscribers, and returns when what it
+	// publishes gets to those of that many other processes. One goroutine calls publish.
+	Publish func(addr string, processes int) (publish func(payload []byte), stop func())
 }
 
 type tellFunc = func(producer, actor int, payload []byte)
 
 var (
-	fMode    = flag.String("mode", "tell1", "tell1 tellN tellmany room ask askN rask raskN rtell timers spawn")
+	fMode    = flag.String("mode", "tell1", "tell1 tellN tellmany room ask askN rask raskN rask256 rtell fanout fanout1 timers spawn")
 	fSize    = flag.Int("size", 64, "bytes of a payload, 16 at least")
 	fSeconds = flag.Float64("seconds", 3, "how long to measure, after a warm-up")
 	fWindow  = flag.Int("window", 16384, "one-way messages under way at most, 64 at least")
 	fP       = flag.Int("p", 0, "producers or askers; 0: as the mode says")
-	fActors  = flag.Int("actors", 0, "actors of local modes; 0: as the mode says")
+	fActors  = flag.Int("actors", 0, "actors of local modes, subscribers of fan-out; 0: as the mode says")
 	fN       = flag.Int("n", 50_000, "actors of spawn")
 	fNote    = flag.String("note", "", "appended to the peer's name")
 	fProfile = flag.String("cpuprofile", "", "write a CPU profile of the time measured, of the server to this name and .server")
@@ -51,7 +58,7 @@ var (
 // modes are how many callers and actors each has.
 var modes = map[string]struct{ callers, actors int }{
 	"tell1": {1, 1}, "tellN": {4, 1}, "tellmany": {4, 1000}, "room": {4, 100}, "ask": {1, 1}, "askN": {4, 1},
-	"rask": {1, 1}, "raskN": {4, 1}, "rtell": {1, 1}, "timers": {4, 1000}, "spawn": {1, 1},
+	"rask": {1, 1}, "raskN": {4, 1}, "rask256": {256, 1}, "rtell": {1, 1}, "fanout": {1, 1000}, "fanout1": {1, 1000}, "timers": {4, 1000}, "spawn": {1, 1},
 }
 
 // sharedPayload is the payload without a stamp, -size bytes long.
@@ -79,6 +86,10 @@ func runMain(p Peer) {
 		p.Name += "-" + *fNote
 	}
 	if inChild() {
+		go answerParent()
+		if addr, yes := subscribesTo(); yes {
+			subscribeChild(p, addr)
+		}
 		serveChild(p)
 		return
 	}
@@ -89,10 +100,12 @@ func runMain(p Peer) {
 		measureRoom(p)
 	case "ask", "askN":
 		measureAsk(p)
-	case "rask", "raskN":
+	case "rask", "raskN", "rask256":
 		measureRemoteAsk(p)
 	case "rtell":
 		measureRemoteTell(p)
+	case "fanout", "fanout1":
+		measureFanout(p)
 	case "timers":
 		measureTimers(p)
 	case "spawn":

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -47,7 +48,7 @@ func measureRemoteAsk(p Peer) {
 		skip(p)
 		return
 	}
-	server := startChild()
+	server := startServer()
 	defer server.end()
 	askers, stop := (func(<-chan struct{}, func(int64)))(nil), func() {}
 	if p.RunRemAsk != nil {
@@ -69,7 +70,7 @@ func measureRemoteTell(p Peer) {
 		skip(p)
 		return
 	}
-	server := startChild()
+	server := startServer()
 	defer server.end()
 	w := newWindow(*fWindow)
 	var acked atomic.Int64
@@ -111,30 +112,36 @@ func measureRemoteTell(p Peer) {
 	end(stop)
 }
 
-// serverMark says that this process is the server side.
+// serverMark says that this process is the server side, or one with subscribers.
 const serverMark = "PEERS_SERVER"
 
 func inChild() bool { return os.Getenv(serverMark) != "" }
 
-// serveChild runs the server side until standard input ends. Two lines there, when the
+// answerParent ends this process when standard input ends. Two lines there, when the
 // measurement begins and ends, ask what was used so far.
+func answerParent() {
+	suffix := ".server"
+	if _, yes := subscribesTo(); yes {
+		suffix = fmt.Sprint(".subscribers-", os.Getpid())
+	}
+	in := bufio.NewScanner(os.Stdin)
+	asked := func() {
+		if !in.Scan() {
+			os.Exit(0)
+		}
+	}
+	for {
+		asked()
+		fmt.Println("USED", here().mallocs, here().cpu)
+		endProfile := beginProfile(suffix)
+		asked()
+		endProfile()
+		fmt.Println("USED", here().mallocs, here().cpu)
+	}
+}
+
+// serveChild runs the server side.
 func serveChild(p Peer) {
-	go func() {
-		in := bufio.NewScanner(os.Stdin)
-		asked := func() {
-			if !in.Scan() {
-				os.Exit(0)
-			}
-		}
-		for {
-			asked()
-			fmt.Println("USED", here().mallocs, here().cpu)
-			endProfile := beginProfile(".server")
-			asked()
-			endProfile()
-			fmt.Println("USED", here().mallocs, here().cpu)
-		}
-	}()
 	p.Serve(freeAddr(), func(addr string) { fmt.Println("READY", addr) })
 }
 
@@ -146,11 +153,15 @@ type child struct {
 	answers chan string // to lines of in
 }
 
-// startChild starts this program once more, with the same flags, and waits until its
+// startServer starts this program once more, with the same flags, and waits until its
 // Serve is ready.
-func startChild() *child {
+func startServer() *child { return startChild("1", nil) }
+
+// startChild does the same of a process with that mark. got gets what subscribers there
+// confirm.
+func startChild(mark string, got func(copies int64)) *child {
 	s := &child{cmd: exec.Command("/proc/self/exe", os.Args[1:]...), answers: make(chan string, 1)}
-	s.cmd.Env, s.cmd.Stderr = append(os.Environ(), serverMark+"=1"), os.Stderr
+	s.cmd.Env, s.cmd.Stderr = append(os.Environ(), serverMark+"="+mark), os.Stderr
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
 		s.in, err = s.cmd.StdinPipe()
@@ -165,7 +176,10 @@ func startChild() *child {
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			line := lines.Text()
-			if addr, ok := strings.CutPrefix(line, "READY "); ok {
+			if n, ok := strings.CutPrefix(line, "GOT "); ok {
+				copies, _ := strconv.ParseInt(n, 10, 64)
+				got(copies)
+			} else if addr, ok := strings.CutPrefix(line, "READY "); ok {
 				ready <- addr
 			} else if n, ok := strings.CutPrefix(line, "USED "); ok {
 				s.answers <- n
@@ -183,14 +197,17 @@ func startChild() *child {
 	return s
 }
 
-// withHere is the usage of the server and of this process.
-func (s *child) withHere() (sum usage) {
+// used is the usage of that process.
+func (s *child) used() (u usage) {
 	fmt.Fprintln(s.in)
-	if _, err := fmt.Sscan(<-s.answers, &sum.mallocs, &sum.cpu); err != nil {
+	if _, err := fmt.Sscan(<-s.answers, &u.mallocs, &u.cpu); err != nil {
 		panic(err)
 	}
-	return sum.plus(here())
+	return u
 }
+
+// withHere is the usage of the server and of this process.
+func (s *child) withHere() usage { return s.used().plus(here()) }
 
 func (s *child) end() {
 	_ = s.in.Close()

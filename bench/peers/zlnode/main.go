@@ -17,6 +17,8 @@ const timeout = 5 * time.Second
 
 var ctx = context.Background()
 
+var fTo = flag.String("to", "actor", "rask, raskN, rask256: who is asked; actor, node or channel")
+
 var fStore = flag.String("store", "", "spawn: URL of the Store, empty at first; in place of an embedded one")
 
 // sink counts one-way messages, echoes requests.
@@ -46,12 +48,15 @@ func sinks() *zlnode.App {
 		return nil
 	})
 	zlnode.OnRequestRaw(t, "ask", func(_ *zlnode.ActorCall, _ *sink, payload []byte) ([]byte, error) { return payload, nil })
+	back := func(_ *zlnode.NodeCall, payload []byte) ([]byte, error) { return payload, nil }
+	zlnode.OnNodeRequestRaw(app, "ask", back)
+	zlnode.OnChannelRequestRaw(zlnode.DefineChannel(app, "echo", zlnode.HandlerOptions{}), "ask", back)
 	return app
 }
 
-func start(app *zlnode.App, storeURL string) *zlnode.Node {
+func start(app *zlnode.App, storeURL string, channels ...zlnode.Channel) *zlnode.Node {
 	n, err := zlnode.Start(ctx, zlnode.Config{
-		Role: zlnode.RoleServer, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0",
+		Channels: channels, Role: zlnode.RoleServer, MeshKey: []byte("a mesh key for benches"), Listen: "127.0.0.1:0",
 		StoreURL: storeURL, RequestTimeout: timeout, RecoveryHold: -1,
 		ObjectQueueMessages: *fWindow + 1, ObjectQueueBytes: int64(*fWindow+1)*int64(*fSize+512) + 2<<20,
 	}, app)
@@ -122,7 +127,7 @@ func startLocal(app *zlnode.App, actors int) ([]zlnode.Addr, *zlnode.Node, func(
 func spawn(k int) func() {
 	url, stop := *fStore, func() {}
 	if url == "" {
-		child := startChild()
+		child := startServer()
 		url, stop = storeURL(child.addr), child.end
 	}
 	n := start(sinks(), url)
@@ -149,8 +154,10 @@ func storeURL(addr string) string { return "redis://" + addr }
 func serve(addr string, ready func(string)) {
 	_, err := zlnode.StartEmbeddedStore(addr)
 	check(err)
-	if *fMode != "spawn" {
-		create(start(sinks(), storeURL(addr)), "sink-0", "sink")
+	switch *fMode {
+	case "spawn", "fanout", "fanout1":
+	default:
+		create(start(sinks(), storeURL(addr), zlnode.Channel{Name: "echo"}), "sink-0", "sink")
 	}
 	ready(addr)
 	select {}
@@ -171,6 +178,13 @@ func remoteSide(addr string, acked func(int64, int64)) (func([]byte), func(int, 
 	check(n.WaitPeers(ctx, 1))
 	create(n, "credits", "client") // on this node: the other does not have the type
 	to := n.Actor("sink-0")
+	switch *fTo {
+	case "node":
+		to = n.Peer(n.Peers()[0].RID)
+	case "channel":
+		check(n.WaitChannel(ctx, "echo", 1))
+		to = n.Channel("echo")
+	}
 	if err := request(to, sharedPayload); err != nil {
 		fmt.Fprintln(os.Stderr, "first request:", err)
 	}
@@ -186,5 +200,5 @@ func main() {
 		// so senders must bound what is under way: 4,096 messages, 4 MiB.
 		*fWindow = min(*fWindow, 3584, (4<<20)/(*fSize+512))
 	}
-	runMain(Peer{Name: "zlnode", Local: local, Room: room, Timers: timers, Spawn: spawn, Serve: serve, Remote: remoteSide})
+	runMain(Peer{Name: "zlnode", Local: local, Room: room, Timers: timers, Spawn: spawn, Serve: serve, Remote: remoteSide, Subscribe: subscribe, Publish: publisher})
 }
