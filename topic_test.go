@@ -204,14 +204,19 @@ func entrySpotsHear(t *testing.T, u *audience) {
 func nothingBehindUnsubscribe(t *testing.T, u *audience) {
 	id := u.at(u.a)[0]
 	u.must(id, "forget", nil)
-	done := make(chan error, 1)
-	go func() { done <- u.ask(id, "leave behind a stop", "world") }()
-	receive(t, u.gate.entered)
-	u.publishes(u.a, "world", 1, 10) // they wait in its queue
-	u.gate.open <- struct{}{}
-	if err := receive(t, done); err != nil {
-		t.Fatal(err)
+	// behind asks the Spot for something behind messages that wait in its queue.
+	behind := func(what string) {
+		t.Helper()
+		done := make(chan error, 1)
+		go func() { done <- u.ask(id, what, "world") }()
+		receive(t, u.gate.entered)
+		u.publishes(u.a, "world", 1, 10)
+		u.gate.open <- struct{}{}
+		if err := receive(t, done); err != nil {
+			t.Fatal(err)
+		}
 	}
+	behind("leave behind a stop")
 	if heard := u.heard(id, 0); len(heard) != 0 {
 		t.Errorf("behind its end of the subscription it heard %v", heard)
 	}
@@ -220,6 +225,11 @@ func nothingBehindUnsubscribe(t *testing.T, u *audience) {
 	u.publishes(u.a, "world", 11, 1)
 	if heard := u.heard(id, 1); !slices.Equal(heard, events("world", 11, 1)) {
 		t.Errorf("heard %v", heard)
+	}
+	behind("begin anew behind a stop")
+	u.publishes(u.a, "world", 12, 1)
+	if heard := u.heard(id, 2); !slices.Equal(heard, events("world", 11, 2)) {
+		t.Errorf("with another subscription it heard %v", heard)
 	}
 }
 

@@ -82,6 +82,10 @@ func (u *audience) app() *zlnode.App {
 		u.gate.pass()
 		return struct{}{}, c.Unsubscribe(topic)
 	})
+	zlnode.OnSpotRequest(room, "begin anew behind a stop", func(c *zlnode.SpotCall, _ *listener, topic string) (struct{}, error) {
+		u.gate.pass()
+		return struct{}{}, errors.Join(c.Unsubscribe(topic), c.Subscribe(topic))
+	})
 	zlnode.OnSpotRequest(room, "subscribe many", func(c *zlnode.SpotCall, _ *listener, n int) (int, error) {
 		for i := range n {
 			if err := c.Subscribe(fmt.Sprint("many-", i)); err != nil {

@@ -76,6 +76,7 @@ type objectCell struct {
 	timers  *objectTimers
 	closing bool                   // a Spot's OnClosing has begun
 	topics  map[string]*subscriber // that a Spot subscribes to; never of an Actor
+	began   uint64                 // subscriptions of the Spot
 }
 
 // What the object's row says of this node. The object's moves write it.
@@ -183,7 +184,7 @@ func (c *objectCell) mayRun(now clock.Mono, m *message) *Error {
 		return errNoReply
 	case m.fromSession() && m.session != c.binding.key:
 		return errBindingStale
-	case m.kind == msgTopic && c.topics[m.packet.topic] == nil:
+	case m.kind == msgTopic && !c.subscribed(m):
 		return errUnsubscribed
 	}
 	return nil

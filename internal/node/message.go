@@ -164,7 +164,7 @@ type sender struct {
 	paid                    uint32    // bytes of the link's credit; above hopsShift the hops
 	link                    *linkConn // nil: this node
 	to                      *waiter   // of a request of a goroutine of this node
-	corr                    uint64    // of requests
+	corr                    uint64    // of requests; of a message to a topic, the Spot's subscription
 }
 
 // hopsShift leaves 28 bits for the credit of a record, which has 23 at most, and 4 for

@@ -185,7 +185,7 @@ func (s *subscriber) take(p *packetType, o *Outgoing, a *arrival) bool {
 	if err != nil {
 		return false
 	}
-	place.V.fill(p, sender{kind: msgTopic}, o, clock.Never, a)
+	place.V.fill(p, sender{kind: msgTopic, corr: s.number}, o, clock.Never, a)
 	if s.cell != nil {
 		s.cell.saw(MessageAccepted, &place.V, nil)
 	}

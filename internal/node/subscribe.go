@@ -25,6 +25,7 @@ type subscriber struct {
 	topic  string
 	in     *topics     // of its mesh
 	cell   *objectCell // nil: it is a reader's
+	number uint64      // of those of the Spot; a message has it as its corr
 	reader *reader     // nil: it is a Spot's
 	// packets are those that it takes, by name; nil: the reader takes all. Spots of one type
 	// that subscribe to one topic share them.
@@ -63,7 +64,8 @@ func (c *Call) Subscribe(name string) error {
 		return fail(errkind.CapacityExceeded, opSubscribe, a.ref.ID, "it subscribes to %d topics, which is the limit", spotTopicsMax)
 	}
 	home := &a.node.home.topics
-	s := &subscriber{topic: strings.Clone(name), in: home, cell: a}
+	a.began++
+	s := &subscriber{topic: strings.Clone(name), in: home, cell: a, number: a.began}
 	s.packets = home.packetsOf(a.typ, s.topic)
 	if full := home.add(s); full != nil {
 		return topicsFull(full).of(opSubscribe, a.ref.ID)
@@ -131,6 +133,13 @@ func (ts *topics) packetsOf(t *ObjectType, name string) map[string]*packetType {
 		packets[packet] = &packetType{name: packet, topic: name, send: h}
 	}
 	return packets
+}
+
+// subscribed reports whether the subscription stands by which the message came. Under the
+// claim.
+func (c *objectCell) subscribed(m *message) bool {
+	s := c.topics[m.packet.topic]
+	return s != nil && s.number == m.corr
 }
 
 // unsubscribe ends all subscriptions of a Spot that is over. Under its claim.
