@@ -321,11 +321,18 @@ func (b *submission) await(ctx context.Context, s *servers, line *creditLine, ti
 			return first, nil
 		case <-changed:
 		case <-ctx.Done():
-			return grant{}, errNotSubmitted
+			return grant{}, notSubmitted(ctx)
 		case <-timer.C:
 			return grant{}, errNotSubmitted
 		}
 	}
+}
+
+// notSubmitted is errNotSubmitted for a caller whose context has ended.
+func notSubmitted(ctx context.Context) *Error {
+	err := *errNotSubmitted
+	err.Err = ctx.Err()
+	return &err
 }
 
 // paid gives the message to a link whose credit was taken for it.

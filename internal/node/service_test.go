@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -311,6 +312,27 @@ func TestNewsOfOthersTakesNoPlaceInLine(t *testing.T) {
 			return
 		}
 		if err := <-ended; err != errNotSubmitted { // a minute later
+			t.Error(err)
+		}
+	})
+}
+
+// A caller that gives up while it waits finds that in the error.
+func TestWhoGivesUpTheWaitForAServerIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := meshOfChannels()
+		m.node.cfg.SendTimeout = time.Minute
+		serverOf(m, "a", 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan *Error, 1)
+		go func() {
+			b := &submission{mesh: m, channel: "c", o: &Outgoing{Name: "n"}, deadline: clock.Now().Add(time.Hour)}
+			_, _, err := b.wait(ctx)
+			ended <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err == nil || !errors.Is(err, context.Canceled) || err.Kind != errNotSubmitted.Kind {
 			t.Error(err)
 		}
 	})

@@ -194,7 +194,7 @@ func (m *mesh) firstServers(ctx context.Context, channel string, deadline clock.
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return nil, errNoServerYet
 			}
-			return nil, errNotSubmitted
+			return nil, notSubmitted(ctx)
 		case <-n.life.Done():
 			return nil, errStopping
 		}
