@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	walkerType  = "walker"
-	playerType  = "player"
-	channelName = "work"
-	placePrefix = "place-" // and the RID of its node: the id of a User Spot
+	walkerType     = "walker"
+	playerType     = "player"
+	channelName    = "work"
+	ownChannelName = "apart"  // has connections of its own
+	placePrefix    = "place-" // and the RID of its node: the id of a User Spot
 
 	opBytes    = len(witness.Op{})
 	stateBytes = 20 << 10 // of a walker, so that it travels in many chunks
@@ -136,7 +137,9 @@ func newApp(w *witness.Writer) *zlnode.App {
 	zlnode.DefineUserSpot(app, "room", func(*zlnode.SpotContext) (*room, error) { return &room{place{w}}, nil }, zlnode.PerActor, zlnode.RecreateOnRelocation)
 	whoami := func(c *zlnode.NodeCall, _ struct{}) (string, error) { return c.Node().RID(), nil }
 	zlnode.OnNodeRequest(app, "whoami", whoami)
-	zlnode.OnChannelRequest(zlnode.DefineChannel(app, channelName, zlnode.HandlerOptions{}), "whoami", whoami)
+	for _, name := range []string{channelName, ownChannelName} {
+		zlnode.OnChannelRequest(zlnode.DefineChannel(app, name, zlnode.HandlerOptions{}), "whoami", whoami)
+	}
 	p := zlnode.DefineSession(app, playerType, func(*zlnode.SessionContext) (*struct{}, error) { return &struct{}{}, nil })
 	zlnode.Relay(p, "ask", walkerType)
 	zlnode.Relay(p, "tell", walkerType)

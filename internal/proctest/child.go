@@ -132,7 +132,9 @@ func serve(in *bufio.Scanner, n *zlnode.Node) error {
 		case "peers":
 			states := map[string]string{}
 			for _, p := range n.Peers() {
-				states[p.RID] = p.State.String()
+				if p.Channel == "" {
+					states[p.RID] = p.State.String()
+				}
 			}
 			say("peers", states)
 		default:

@@ -212,6 +212,10 @@ func (c *Cluster) config(rid string) (zlnode.Config, error) {
 	}
 	if slices.Contains(c.opts.Servers, rid) {
 		cfg.Role, cfg.Channels = zlnode.RoleServer, []zlnode.Channel{{Name: channelName}}
+		cfg.ChannelServers = []zlnode.ChannelServer{{Name: ownChannelName, Listen: addr}}
+	}
+	if rid == senderRID {
+		cfg.ChannelClients = []zlnode.ChannelClient{{Name: ownChannelName}}
 	}
 	if rid == gatewayRID {
 		cfg.Sessions = []zlnode.SessionListener{{Addr: addr, Type: playerType}}
