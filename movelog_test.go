@@ -56,9 +56,17 @@ func (l *logLines) logged(level zerolog.Level) func(*node.Config) {
 	return func(c *node.Config) { c.Logger = zerolog.New(l).Level(level) }
 }
 
+// onLogged runs f on each Store, with a log of the nodes that are there.
+func onLogged(t *testing.T, level zerolog.Level, f func(t *testing.T, x *crossing, log *logLines)) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		var log logLines
+		f(t, newCrossing(w, crossingOptions{tune: log.logged(level)}), &log)
+	})
+}
+
 func TestTheDebugLogTellsAMoveStepByStepAtBothNodes(t *testing.T) {
-	var log logLines
-	onCrossing(t, crossingOptions{tune: log.logged(zerolog.DebugLevel)}, func(t *testing.T, x *crossing) {
+	onLogged(t, zerolog.DebugLevel, func(t *testing.T, x *crossing, log *logLines) {
 		entry := x.entryOf()
 		x.goes(walkTo{})
 		op := x.arrives("b", x.spot.ID).Operation.String()
@@ -86,8 +94,7 @@ func TestTheDebugLogTellsAMoveStepByStepAtBothNodes(t *testing.T) {
 }
 
 func TestTheDebugLogTellsWhyAJoinWasNotToBe(t *testing.T) {
-	var log logLines
-	onCrossing(t, crossingOptions{tune: log.logged(zerolog.DebugLevel)}, func(t *testing.T, x *crossing) {
+	onLogged(t, zerolog.DebugLevel, func(t *testing.T, x *crossing, log *logLines) {
 		saidLast := func(want ...string) (last logLine) {
 			t.Helper()
 			op := receive(t, x.walk.ended).Operation.String()
@@ -141,8 +148,7 @@ func TestATargetWarnsThatItCommitsWithoutACutover(t *testing.T) {
 }
 
 func TestBelowDebugNothingIsSaidOfMoves(t *testing.T) {
-	var log logLines
-	onCrossing(t, crossingOptions{tune: log.logged(zerolog.InfoLevel)}, func(t *testing.T, x *crossing) {
+	onLogged(t, zerolog.InfoLevel, func(t *testing.T, x *crossing, log *logLines) {
 		x.goes(walkTo{})
 		op := x.arrives("b", x.spot.ID).Operation.String()
 		for _, rid := range []string{"a", "b"} {
@@ -156,8 +162,7 @@ func TestBelowDebugNothingIsSaidOfMoves(t *testing.T) {
 // A callback that is tried until it succeeds is told of when it fails or panics at first, and
 // later ever more rarely.
 func TestACallbackThatKeepsFailingSaysSoEverMoreRarely(t *testing.T) {
-	var log logLines
-	onCrossing(t, crossingOptions{tune: log.logged(zerolog.WarnLevel)}, func(t *testing.T, x *crossing) {
+	onLogged(t, zerolog.WarnLevel, func(t *testing.T, x *crossing, log *logLines) {
 		home := x.createSpotAt(x.c, "a", "wide")
 		for _, at := range []struct{ rid, spot string }{{"a", home.ID}, {"b", x.spot.ID}} {
 			log.clear()
