@@ -286,7 +286,8 @@ func TestPeersThatFailAreShownAndLeaveOthersAlone(t *testing.T) {
 		if p := at(halfOpen); p.Attempts == 0 || !p.Manual || p.State != zlnode.PeerConnecting && (p.State != zlnode.PeerReconnecting || p.LastFailure == "") {
 			t.Errorf("a peer that says nothing: %+v", p)
 		}
-		if p := peerOf(a, "main", "b"); p.State != zlnode.PeerReady || !p.Manual || p.Endpoint != b.Endpoint() || p.Lifecycle != b.Lifecycle() {
+		w.eventually("that it is known to be the one of the configuration", func() bool { return peerOf(a, "main", "b").Manual })
+		if p := peerOf(a, "main", "b"); p.State != zlnode.PeerReady || p.Attempts != 0 || p.Endpoint != b.Endpoint() || p.Lifecycle != b.Lifecycle() {
 			t.Errorf("the peer that is there: %+v", p)
 		}
 		if peers := a.Peers(); len(peers) != 4 {
