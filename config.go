@@ -251,7 +251,7 @@ type Mesh struct {
 // all the same.
 type Peer struct {
 	// RID is the node's name: another one that answers is refused. "": whoever is there. A
-	// node with such a peer that turns out to be itself dials it once a minute, and no more.
+	// node with such a peer that turns out to be itself dials it once a minute only.
 	RID string
 	// Endpoint is its "host:port". A name is looked up at each dial.
 	Endpoint string

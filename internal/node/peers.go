@@ -238,7 +238,7 @@ func (p *peers) ended(q *peer, refused wire.RejectReason, why string) {
 			q.rid = ""
 		}
 	}
-	if refused == wire.RejectSelfDial { // nothing but another configuration, here or of the network, changes that
+	if refused == wire.RejectSelfDial && q.expect == "" { // nothing but another configuration, here or of the network, changes that
 		q.next = now.Add(dialBackoffSelf)
 	}
 	p.look(q, now)

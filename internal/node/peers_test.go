@@ -275,6 +275,12 @@ func TestADialOfOneselfIsSlow(t *testing.T) {
 	w.wants("too early")
 	w.later(dialBackoffSelf)
 	w.wants("later", "here")
+	named := newMeshed(t, store.RoleClient) // who is to be somebody else may be so soon
+	named.lists("b", nil)
+	named.wants("it", "at-b")
+	named.m.peers.ended(named.m.peers.known["b"], wire.RejectSelfDial, "Rejected: selfDial")
+	named.later(dialBackoffMin)
+	named.wants("soon", "at-b")
 }
 
 // What a peer says of itself is bounded and text.
