@@ -32,25 +32,32 @@ func onEachStage(t *testing.T, f func(t *testing.T, s *stage)) {
 	onEachStageWith(t, func(*zlnode.Config) {}, f)
 }
 
+// onEachStageInTurn is onEachStage for what computes more than it waits: nothing runs beside it.
+func onEachStageInTurn(t *testing.T, f func(t *testing.T, s *stage)) {
+	onEachStoreInTurn(t, func(t *testing.T, w *world) { onStages(t, w, func(*zlnode.Config) {}, f) })
+}
+
 // onEachStageWith is onEachStage with a change of the gateway's configuration.
 func onEachStageWith(t *testing.T, change func(*zlnode.Config), f func(t *testing.T, s *stage)) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, w *world) {
-		for _, place := range []string{"local", "remote"} {
-			t.Run(place, func(t *testing.T) {
-				s := newStage(newWorld(t, w.url))
-				if place == "local" {
-					s.gateway = s.startWith(zlnode.Config{RID: "a-both", Role: zlnode.RoleServer}, change)
-					s.owner = s.gateway
-				} else {
-					s.owner = s.server("b-owner", s.app())
-					s.gateway = s.startWith(zlnode.Config{RID: "a-gateway", Role: zlnode.RoleClient}, change)
-					s.linked(s.gateway, 1)
-				}
-				f(t, s)
-			})
-		}
-	})
+	onEachStore(t, func(t *testing.T, w *world) { onStages(t, w, change, f) })
+}
+
+func onStages(t *testing.T, w *world, change func(*zlnode.Config), f func(t *testing.T, s *stage)) {
+	for _, place := range []string{"local", "remote"} {
+		t.Run(place, func(t *testing.T) {
+			s := newStage(newWorld(t, w.url))
+			if place == "local" {
+				s.gateway = s.startWith(zlnode.Config{RID: "a-both", Role: zlnode.RoleServer}, change)
+				s.owner = s.gateway
+			} else {
+				s.owner = s.server("b-owner", s.app())
+				s.gateway = s.startWith(zlnode.Config{RID: "a-gateway", Role: zlnode.RoleClient}, change)
+				s.linked(s.gateway, 1)
+			}
+			f(t, s)
+		})
+	}
 }
 
 // startWith starts a node with a session port.
