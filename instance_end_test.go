@@ -235,8 +235,7 @@ func TestAShutdownClosesInstanceSpots(t *testing.T) {
 // A node that stops while it creates a Spot does not keep the id, nor the message: another
 // node has both.
 func TestANodeThatStopsHandsItsActivationsOn(t *testing.T) {
-	t.Parallel()
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEachStoreInTurn(t, func(t *testing.T, w *world) {
 		var q quests
 		entered, release := make(chan string, 2), make(chan struct{})
 		q.factory = func(c *zlnode.SpotContext) error {
