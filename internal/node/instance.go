@@ -256,10 +256,8 @@ func (n *Node) askHere(ctx context.Context, kind messageKind, deadline clock.Mon
 func (n *Node) askInstance(
 	ctx context.Context, l *linkConn, to *Target, by *route, o *Outgoing, deadline clock.Mono, asks bool,
 ) (r result, sent bool) {
-	w := waiters.Get().(*waiter)
-	corr, err := l.pending.add(w, 0)
+	w, corr, err := l.pending.addWaiter()
 	if err != nil {
-		waiters.Put(w)
 		return result{err: err}, false
 	}
 	if err = l.send(ctx, n.encodeInstance(to, by, o, corr, asks, deadline)); err != nil {

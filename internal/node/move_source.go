@@ -280,10 +280,8 @@ func (o *moveOut) ask(ctx context.Context, record func(corr uint64) wire.Record,
 	if l == nil {
 		return result{err: errLinkLost}, nil
 	}
-	w := waiters.Get().(*waiter)
-	corr, err := l.pending.add(w, 0)
+	w, corr, err := l.pending.addWaiter()
 	if err != nil {
-		waiters.Put(w)
 		return result{err: err}, l
 	}
 	if begin != nil {

@@ -88,10 +88,8 @@ func (n *Node) requestToNode(ctx context.Context, to *Target, o *Outgoing, deadl
 		if err != nil {
 			return result{err: err}
 		}
-		w := waiters.Get().(*waiter)
-		corr, err := l.pending.add(w, 0)
+		w, corr, err := l.pending.addWaiter()
 		if err != nil {
-			waiters.Put(w)
 			return result{err: err}
 		}
 		if err := l.sendRequest(ctx, n.encodeForNode("", o, corr, deadline.Sub(clock.Now()))); err != nil {

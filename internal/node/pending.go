@@ -91,6 +91,17 @@ func (t *pendingTable) add(c completer, deadline clock.Mono) (uint64, *Error) {
 	return corr, nil
 }
 
+// addWaiter is add for a goroutine that is going to await.
+func (t *pendingTable) addWaiter() (*waiter, uint64, *Error) {
+	w := waiters.Get().(*waiter)
+	corr, err := t.add(w, 0)
+	if err != nil {
+		waiters.Put(w)
+		return nil, 0, err
+	}
+	return w, corr, nil
+}
+
 // alone reports whether one request waits and no more.
 func (t *pendingTable) alone() bool { return t.count.Load() == 1 }
 

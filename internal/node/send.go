@@ -267,20 +267,16 @@ func (n *Node) awaitHereInTurn(ctx context.Context, w *waiter, round uint64, dea
 }
 
 func (n *Node) requestThere(ctx context.Context, by way, toSpot bool, o *Outgoing, deadline clock.Mono) result {
-	w, l := waiters.Get().(*waiter), by.link
-	corr, err := l.pending.add(w, 0)
+	l := by.link
+	w, corr, err := l.pending.addWaiter()
 	if err != nil {
-		waiters.Put(w)
 		return result{err: err}
 	}
 	err = l.sendRequest(ctx, n.encode(by.route, toSpot, o, corr, deadline.Sub(clock.Now())))
 	if err != nil {
 		return l.pending.abandon(w, corr, err)
 	}
-	if t := turnFrom(ctx); t == nil || t.gate == nil {
-		return l.pending.await(ctx, w, corr, deadline)
-	}
-	return l.awaitInTurn(ctx, w, corr, deadline)
+	return l.awaitReply(ctx, w, corr, deadline)
 }
 
 func (l *linkConn) awaitInTurn(ctx context.Context, w *waiter, corr uint64, deadline clock.Mono) (r result) {
@@ -376,10 +372,8 @@ func (n *Node) askPeer(ctx context.Context, mesh, rid string, lifecycle uint64, 
 	if away != nil {
 		return result{err: away}
 	}
-	w := waiters.Get().(*waiter)
-	corr, err := l.pending.add(w, 0)
+	w, corr, err := l.pending.addWaiter()
 	if err != nil {
-		waiters.Put(w)
 		return result{err: err}
 	}
 	l.sendControl(record(corr))
