@@ -78,6 +78,7 @@ type Node struct {
 	movesOut   *limiter
 	movesIn    *limiter
 	moves      moves
+	moveLimits moveLimits
 	streams    streams
 	running    runningOps
 	changes    chan struct{} // one place for each Store call that removes an Actor or changes its Spot
@@ -125,7 +126,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
 		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), news: newNews(),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
-		movesOut: newLimiter(cfg.MovesMax, movesWaitingMax), movesIn: newLimiter(restoresMax, movesWaitingMax), moves: newMoves(),
+		movesOut: newLimiter(0, movesWaitingMax), movesIn: newLimiter(0, movesWaitingMax), moves: newMoves(),
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
@@ -133,8 +134,9 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 	}
 	n.newMeshes()
 	n.routes, n.discovery = newRoutes(n), newDiscovery(n)
-	n.streams.link = cfg.MoveLinkBytes
-	n.streams.budget.SetLimit(cfg.MoveNodeBytes)
+	if err := n.SetMoveLimits(cfg.Moves); err != nil {
+		return nil, err
+	}
 	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
 	n.life, n.kill = context.WithCancel(context.Background())
 	if cfg.Attach != nil {
