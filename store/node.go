@@ -1,6 +1,11 @@
 package store
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"time"
+)
 
 // Lease is one process's right to own objects.
 type Lease struct {
@@ -57,6 +62,8 @@ type Descriptor struct {
 	Meshes      []MeshEntry   `json:"meshes,omitempty"` // it is in besides that one
 	State       HostState     `json:"state"`
 	Weight      int           `json:"weight"`                // 0–10,000; 0 takes no new objects
+	Cordoned    bool          `json:"cordoned,omitempty"`    // then Weight is 0
+	Passes      []string      `json:"passes,omitempty"`      // PassDigests with which a cordoned node takes new objects all the same
 	MaxActors   int           `json:"maxActors"`             // 0: no limit
 	MaxSpots    int           `json:"maxSpots,omitempty"`    // User and Instance Spots; 0: no limit
 	ActorTypes  []string      `json:"actorTypes,omitempty"`  // stable types, sorted
@@ -70,6 +77,21 @@ type Descriptor struct {
 	Actors      int           `json:"-"`                      // capacity in use, reserved and active, as the Store counts it
 	Spots       int           `json:"-"`                      // the same of Spots
 	LeaseLeft   time.Duration `json:"-"`                      // of its lease by the Store's clock; ≤ 0: expired
+}
+
+// PassDigest returns what the Store has of a pass through a Cordon: a name for it that does
+// not tell it. "" is the name of no pass.
+func PassDigest(pass string) string {
+	if pass == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte("zlnode pass\x00" + pass))
+	return hex.EncodeToString(sum[:])
+}
+
+// Admits reports whether the node is cordoned and has that PassDigest.
+func (d *Descriptor) Admits(pass string) bool {
+	return d.Cordoned && pass != "" && slices.Contains(d.Passes, pass)
 }
 
 // MeshEntry is what a node is in one mesh.

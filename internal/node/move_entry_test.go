@@ -64,7 +64,7 @@ func TestAnActorThatNoOthersEntrySpotTakesStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "it knows of both", func() bool {
-		_, err := w.a.chooseTarget("main", typeKey{store.Actor, "walker"}, nil)
+		_, err := w.a.chooseTarget("main", typeKey{store.Actor, "walker"}, nil, "")
 		return err != nil
 	})
 	w.send("home", "")

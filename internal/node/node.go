@@ -86,6 +86,7 @@ type Node struct {
 	rows       rowLocks
 	tasks      tasks
 	choosers   choosers
+	admitted   atomic.Uint64 // choices of a target by a pass
 	counters   counters
 	said       said
 	sessionIDs atomic.Uint64
@@ -96,6 +97,8 @@ type Node struct {
 	waiting    atomic.Int64  // bytes in outboxes, but for the first of each
 	operations atomic.Uint64 // numbers of this lifecycle
 
+	revision    atomic.Uint64          // of the last descriptor
+	cordon      atomic.Pointer[cordon] // nil: none
 	stopping    atomic.Bool
 	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
@@ -247,11 +250,19 @@ func (n *Node) openSessions() error {
 	return nil
 }
 
-// publish writes the node's descriptor.
+// publish writes the node's descriptor. Its revision is drawn before what it tells is read: so
+// of several at once the one that stays tells all that was changed before any of them.
 func (n *Node) publish(ctx context.Context, op string, state store.HostState) error {
+	revision := n.revision.Add(1)
+	if n.stopping.Load() {
+		state = store.Draining
+	}
 	d := store.Descriptor{
 		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.home.cfg.Name, Endpoint: n.home.endpoint, Role: n.home.cfg.Role, State: state,
-		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Channels: n.home.channels.any, Revision: uint64(state),
+		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Channels: n.home.channels.any, Revision: revision,
+	}
+	if c := n.cordon.Load(); c != nil {
+		d.Weight, d.Cordoned, d.Passes = 0, true, c.passes
 	}
 	for _, m := range n.meshes {
 		if m != n.home {
@@ -266,7 +277,7 @@ func (n *Node) publish(ctx context.Context, op string, state store.HostState) er
 	if err != nil {
 		return fromStore(err, op, n.cfg.RID)
 	}
-	if reason != store.Applied && reason != store.AlreadyApplied {
+	if reason != store.Applied && reason != store.VersionConflict { // of a later revision
 		return fail(errkind.Unavailable, op, n.cfg.RID, "the Store refused the descriptor (reason %d)", reason)
 	}
 	return nil
