@@ -11,7 +11,8 @@ type Cordon struct {
 }
 
 // Cordon has nothing new placed at the node: no Actors, no Spots, and none of the Actors that
-// JoinEntrySpot takes away from a node of weight 0; by nobody, this node included, but those who
+// JoinEntrySpot takes away from a node of weight 0, nor anything that Relocate takes away from
+// another node; by nobody, this node included, but those who
 // name a pass. What is there goes on: its Actors and Spots take messages, its User Spots take
 // Joins, also from other nodes, its Sessions stay, and its channels are served. Messages with
 // Instance intent are for Spots that are there; a new one comes into being elsewhere, whatever

@@ -29,6 +29,7 @@ type PendingJoin struct {
 	Op       store.OpID // the OperationId
 	Deadline clock.Mono // of the Join with its move
 	trace    flow.Trace // of the turn that registered it
+	counted  bool       // among the node's, until it is over
 
 	cell    *objectCell
 	stands  chan struct{} // closed when the barrier stands
@@ -246,7 +247,7 @@ func (j *PendingJoin) end(o JoinOutcome) {
 	j.phase = joinOver
 	j.decideLocked(o)
 	j.mu.Unlock()
-	j.cell.joining.CompareAndSwap(j, nil)
+	j.uncount()
 	if stood && !j.cell.gone.Load() { // else the Actor's end refuses what is held
 		j.cell.box.Seal(&release{cell: j.cell, from: j.held, next: j.cell})
 	}
@@ -263,8 +264,15 @@ func (j *PendingJoin) leave() {
 	if before == joinOver {
 		return
 	}
-	j.cell.joining.CompareAndSwap(j, nil)
+	j.uncount()
 	close(j.done)
+}
+
+// uncount is for a Join that is over: another change of the Actor's membership may come.
+func (j *PendingJoin) uncount() {
+	if j.cell.joining.CompareAndSwap(j, nil); j.counted {
+		j.cell.node.host.joins.Add(-1)
+	}
 }
 
 // isOver reports whether the Actor has ended meanwhile.

@@ -51,7 +51,7 @@ func (n *Node) setCordon(ctx context.Context, op string, c *cordon) error {
 	if before := n.cordon.Swap(c); (before == nil) != (c == nil) {
 		n.log.Info().Bool("cordoned", c != nil).Msg("what is new is placed elsewhere while the node is cordoned")
 	}
-	err := n.publish(ctx, op, store.Serving)
+	err := n.publish(ctx, op)
 	n.discovery.meet()
 	return err
 }
