@@ -100,6 +100,7 @@ type Node struct {
 
 	host        hosting
 	cordon      atomic.Pointer[cordon] // nil: none
+	leaving     atomic.Bool            // the program is about to end it
 	stopping    atomic.Bool
 	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
