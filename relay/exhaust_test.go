@@ -50,7 +50,7 @@ func (w *sourceWatch) check(m *SourceMove, e SourceEffect) error {
 	}
 	switch e.Do {
 	case SourceReserve:
-		w.admitted = w.admitted || !m.InUserSpot || w.last.Is == SourceAdmitted && w.last.Failure == nil && !w.last.Reject
+		w.admitted = w.admitted || !m.Asks || w.last.Is == SourceAdmitted && w.last.Failure == nil && !w.last.Reject
 		if !w.admitted || m.Fixed {
 			return fmt.Errorf("it reserves without admission, or against its policy")
 		}
@@ -210,11 +210,11 @@ func sourceEvents() []SourceEvent {
 // req: RL-15
 func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 	events := sourceEvents()
-	for _, move := range []SourceMove{{InUserSpot: true}, {}, {InUserSpot: true, Fixed: true}} {
+	for _, move := range []SourceMove{{InUserSpot: true, Asks: true}, {}, {InUserSpot: true, Asks: true, Fixed: true}} {
 		move := SourceMove{
 			Unit: store.Fence{ID: "u", ObjectGen: unitGen, Version: 10, OwnerID: "s-1", LeaseGen: 1}, OwnerGen: ownerGen, Epoch: 1,
 			Self: sourceLease, To: Process{"t", 2}, Relocation: relocation, Attempt: 1, Deadline: 4,
-			InUserSpot: move.InUserSpot, Fixed: move.Fixed,
+			InUserSpot: move.InUserSpot, Asks: move.Asks, Fixed: move.Fixed,
 		}
 		type node struct {
 			s Source
@@ -259,7 +259,7 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 			return nil
 		})
 		t.Logf("%d states, ends %v", n, ended)
-		if want := 4; len(ended) != want && !move.Fixed && move.InUserSpot {
+		if want := 4; len(ended) != want && !move.Fixed && move.Asks {
 			t.Errorf("only the outcomes %v were reached", ended)
 		}
 	}

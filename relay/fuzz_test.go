@@ -16,7 +16,7 @@ func FuzzSource(f *testing.F) {
 		move := SourceMove{
 			Unit: store.Fence{ID: "u", ObjectGen: unitGen, Version: 10, OwnerID: "s-1", LeaseGen: 1}, OwnerGen: ownerGen, Epoch: 1,
 			Self: sourceLease, To: Process{"t", 2}, Relocation: relocation, Attempt: 1, Deadline: clock.Mono(len(in)),
-			InUserSpot: len(in)%2 == 0,
+			InUserSpot: len(in)%2 == 0, Asks: len(in)%2 == 0,
 		}
 		s := NewSource(0, move, briefTiming)
 		var w sourceWatch

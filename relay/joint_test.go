@@ -526,7 +526,7 @@ func (j *joint) key() jointKey {
 func newJoint(user bool, faults int) joint {
 	m := SourceMove{
 		Unit:     store.Fence{ID: "u", ObjectGen: unitGen, Version: 10, OwnerID: "s-1", LeaseGen: 1, SpotID: "home"},
-		OwnerGen: ownerGen, Epoch: 1, Self: sourceLease, To: Process{"t", 2}, SpotID: "lobby", InUserSpot: user,
+		OwnerGen: ownerGen, Epoch: 1, Self: sourceLease, To: Process{"t", 2}, SpotID: "lobby", InUserSpot: user, Asks: user,
 		Relocation: relocation, Attempt: 1, ReserveOp: reserveOp, AbortOp: abortOp, Deadline: 4,
 	}
 	if user {

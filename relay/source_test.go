@@ -42,11 +42,11 @@ func TestSourceScripts(t *testing.T) {
 func sourceMove(w words, now clock.Mono) SourceMove {
 	m := SourceMove{
 		Unit:     store.Fence{ID: "u", ObjectGen: unitGen, Version: 10, OwnerID: "s-1", LeaseGen: 1, SpotID: "home"},
-		OwnerGen: ownerGen, Epoch: 1, Self: sourceLease, To: Process{"t", 2}, SpotID: "room", InUserSpot: true, Fixed: w.has("fixed"),
+		OwnerGen: ownerGen, Epoch: 1, Self: sourceLease, To: Process{"t", 2}, SpotID: "room", InUserSpot: true, Asks: true, Fixed: w.has("fixed"),
 		Relocation: relocation, Attempt: 1, ReserveOp: reserveOp, AbortOp: abortOp, Deadline: now.Add(w.span("deadline", 5*time.Second)),
 	}
 	if w.has("entry") {
-		m.SpotID, m.InUserSpot = "lobby", false
+		m.SpotID, m.InUserSpot, m.Asks = "lobby", false, false
 	}
 	return m
 }

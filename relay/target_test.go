@@ -92,7 +92,7 @@ func restoreArg(w words) Restore {
 			ID: f.ID, ObjectGen: f.ObjectGen, Version: f.Version, Relocation: f.Relocation, Attempt: f.Attempt, Epoch: 1,
 			SpotID: "home", MoveSpotID: "room",
 		},
-		OwnerGen: f.OwnerGen, SourceOwnerID: "s-1", SourceLease: 1, InUserSpot: !w.has("entry"),
+		OwnerGen: f.OwnerGen, SourceOwnerID: "s-1", SourceLease: 1, InUserSpot: !w.has("entry"), Asked: !w.has("entry"),
 		Payload: Payload{Bytes: w.number("what", 100), Chunks: 1, CRC: 5},
 	}
 	if w.has("entry") {

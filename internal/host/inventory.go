@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
@@ -18,7 +19,8 @@ type inventory struct {
 	moves   clock.Mono // when the first unit could begin
 
 	batch       int
-	lines       []line
+	lines       []*line // none of them is empty
+	queues      map[lineKey]*line
 	failure     *Result // why nothing new begins
 	flying      int     // units that are under way and not cut over
 	flyingAlone int     // of these, those that are no members
@@ -44,10 +46,15 @@ func batchOf(k UnitKind) int {
 
 // line is units of the present batch that wait, and that want the same of their target.
 type line struct {
-	units     []int // not empty
-	part      Part
-	shell     int
+	lineKey
+	units     []int
 	notBefore clock.Mono
+}
+
+// lineKey is what they want: a target for the part, or that of their Spot.
+type lineKey struct {
+	part  Part
+	shell int
 }
 
 type unitState struct {
@@ -87,7 +94,7 @@ type BlockedUnit struct {
 
 // fill takes the inventory.
 func (v *inventory) fill(units []Unit) {
-	v.units, v.members = make([]unitState, len(units)), map[int][]int{}
+	v.units, v.members, v.queues = make([]unitState, len(units)), map[int][]int{}, map[lineKey]*line{}
 	for i := range units {
 		v.units[i] = unitState{Unit: units[i]}
 		v.counts[units[i].Kind].Total++
@@ -110,19 +117,29 @@ func (v *inventory) line() {
 // queue puts a unit behind those of its kind.
 func (v *inventory) queue(i int, notBefore clock.Mono) {
 	u := &v.units[i]
-	key := line{shell: u.Shell}
+	key := lineKey{shell: u.Shell}
 	if u.Shell == NoShell {
 		key.part = u.Needs[0].Part
 	}
-	for j := range v.lines {
-		if l := &v.lines[j]; l.part == key.part && l.shell == key.shell {
-			l.units = append(l.units, i)
-			l.notBefore = max(l.notBefore, notBefore)
-			return
-		}
+	l := v.queues[key]
+	if l == nil {
+		l = &line{lineKey: key}
+		v.queues[key] = l
+		v.lines = append(v.lines, l)
 	}
-	key.units, key.notBefore = []int{i}, notBefore
-	v.lines = append(v.lines, key)
+	l.units = append(l.units, i)
+	l.notBefore = max(l.notBefore, notBefore)
+}
+
+// next takes the first unit of a line.
+func (v *inventory) next(at int) (unit int) {
+	l := v.lines[at]
+	unit, l.units = l.units[0], l.units[1:]
+	if len(l.units) == 0 {
+		v.lines = slices.Delete(v.lines, at, at+1)
+		delete(v.queues, l.lineKey)
+	}
+	return unit
 }
 
 // at returns how far a unit is; waits if there is none of that number.
@@ -147,7 +164,7 @@ func (v *inventory) batchOver() bool {
 
 // stop lets nothing new begin but the members of PerActor Spots that have moved.
 func (v *inventory) stop(why Result) {
-	v.failure, v.lines = &why, nil
+	v.failure, v.lines, v.queues = &why, nil, map[lineKey]*line{}
 	for shell := range v.units {
 		if v.units[shell].at == left {
 			v.follow(shell)

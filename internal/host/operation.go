@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/store"
@@ -296,7 +295,7 @@ func (o *operation) permitted(now clock.Mono, e *Event) (used bool) {
 func (o *operation) pick(now clock.Mono) (line int, to Process, ok bool) {
 	o.lacks = ""
 	for i := range o.lines {
-		l := &o.lines[i]
+		l := o.lines[i]
 		if !now.Reached(l.notBefore) {
 			o.wake = min(o.wake, l.notBefore)
 			continue
@@ -319,11 +318,7 @@ func (o *operation) pick(now clock.Mono) (line int, to Process, ok bool) {
 
 // begin moves the first unit of the line.
 func (o *operation) begin(now clock.Mono, line int, to Process) {
-	l := &o.lines[line]
-	at := l.units[0]
-	if l.units = l.units[1:]; len(l.units) == 0 {
-		o.lines = slices.Delete(o.lines, line, line+1)
-	}
+	at := o.next(line)
 	until := o.deadline
 	if now.Reached(until) { // it runs on
 		until = now.Add(o.request.Timeout)

@@ -30,6 +30,9 @@ type PendingJoin struct {
 	Deadline clock.Mono // of the Join with its move
 	trace    flow.Trace // of the turn that registered it
 	counted  bool       // among the node's, until it is over
+	// relocates: it is no Join. The relocation of its node has its place while the Actor
+	// moves, so that there is no Join; its barrier is never raised.
+	relocates bool
 
 	cell    *objectCell
 	stands  chan struct{} // closed when the barrier stands

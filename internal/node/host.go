@@ -11,8 +11,6 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
-const opRelocate = "relocate"
-
 // What the public package needs of the core.
 type (
 	HostState        = store.HostState
@@ -27,7 +25,7 @@ type (
 )
 
 var (
-	errRelocating      = &Error{Kind: errkind.Unavailable, Text: "this node is being relocated and takes nothing new"}
+	errTakesNothing    = &Error{Kind: errkind.Unavailable, Text: "this node is being relocated and takes nothing new"}
 	errRelocatingThere = &Error{Kind: errkind.Unavailable, Text: "the other node is being relocated and takes nothing new"}
 	errRelocatingHere  = &Error{Kind: errkind.Unavailable, Text: "the node is being relocated, so it creates nothing now", stale: true}
 	errOwnRelocation   = &Error{Kind: errkind.InvalidOperation, Text: "an object's handler cannot wait until its own node is relocated; let a goroutine of the program do it"}
@@ -51,6 +49,7 @@ type hosting struct {
 	revisions uint64                    // of the descriptor
 	watched   bool                      // the task is there
 	waiting   map[uint64]*relocationEnd // for the ends of operations
+	ids       map[uint64]store.OpID     // of the last operations, as the moves of their units name them
 }
 
 // relocationEnd is the end of an operation, for those who wait for it.
@@ -66,6 +65,7 @@ var hostTiming = host.Timing{Wait: createWaitMin, WaitMax: settleWaitMax, Shun: 
 func (n *Node) openHosting() {
 	h := &n.host
 	h.node, h.wake, h.waiting = n, make(chan struct{}, 1), map[uint64]*relocationEnd{}
+	h.ids = map[uint64]store.OpID{}
 	h.units, h.stop = context.WithCancel(n.life)
 	h.core = host.New(host.Self{RID: n.cfg.RID, Mesh: n.home.cfg.Name, Version: n.cfg.AppVersion, Wave: n.cfg.MaintenanceWave}, hostTiming)
 }
@@ -115,7 +115,8 @@ func (h *hosting) ask(r RelocateRequest) (host.Answer, *relocationEnd) {
 		if end = h.waiting[a.Op]; end == nil {
 			end = &relocationEnd{over: make(chan struct{})}
 			end.ctx, end.cancel = context.WithCancel(h.units)
-			h.waiting[a.Op] = end
+			h.waiting[a.Op], h.ids[a.Op] = end, newOpID()
+			delete(h.ids, a.Op-2) // at most one trails
 		}
 	}
 	effects := h.stepped()
@@ -231,7 +232,10 @@ func (h *hosting) do(e *host.Effect) {
 		n.movesOut.leave()
 	case host.DoMove:
 		moves := *e
-		if !n.tasks.Go(func() { n.moveForHost(&moves, tell) }) {
+		h.mu.Lock()
+		id := h.ids[op]
+		h.mu.Unlock()
+		if !n.tasks.Go(func() { n.moveForHost(&moves, id, tell) }) {
 			n.movesOut.leave()
 		}
 	case host.DoEnd:

@@ -51,7 +51,7 @@ func (n *Node) lookAround() host.Event {
 		}
 		counts[partOf(c.typ)]++
 		if c.typ.Policy == Disable && len(e.Fixed) < fixedNamed {
-			e.Fixed = append(e.Fixed, host.Unit{Kind: unitKindOf(c.typ), ID: c.ref.ID, Shell: host.NoShell})
+			e.Fixed = append(e.Fixed, host.Unit{Kind: host.UnitKind(unitOf(c)), ID: c.ref.ID, Shell: host.NoShell})
 		}
 		return true
 	})
@@ -61,19 +61,6 @@ func (n *Node) lookAround() host.Event {
 	return e
 }
 
-func unitKindOf(t *ObjectType) host.UnitKind {
-	switch {
-	case t.Kind == store.Actor:
-		return host.Actor
-	case t.Kind == store.InstanceSpot:
-		return host.Instance
-	case t.Wide:
-		return host.Wide
-	default:
-		return host.Shell
-	}
-}
-
 // takeInventory returns all units of the node, each object in one. Nothing new comes meanwhile.
 func (n *Node) takeInventory() (units []host.Unit) {
 	spots := map[*objectCell]int{}
@@ -81,7 +68,7 @@ func (n *Node) takeInventory() (units []host.Unit) {
 		if c.resident() && c.typ.Kind != store.Actor {
 			spots[c] = len(units)
 			units = append(units, host.Unit{
-				Kind: unitKindOf(c.typ), ID: c.ref.ID, Needs: []host.Load{{Part: partOf(c.typ), Count: 1}}, Shell: host.NoShell, Fixed: c.typ.Policy == Disable,
+				Kind: host.UnitKind(unitOf(c)), ID: c.ref.ID, Needs: []host.Load{{Part: partOf(c.typ), Count: 1}}, Shell: host.NoShell, Fixed: c.typ.Policy == Disable,
 			})
 		}
 		return true

@@ -152,7 +152,7 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 	a.node.host.joins.Add(1)
 	_, err = a.joinable(to.Actor)         // a change that was pending may have ended meanwhile
 	if err == nil && a.node.relocates() { // looked at after it is counted: a relocation waits for it, or finds none
-		err = errRelocating
+		err = errTakesNothing
 	}
 	if err != nil {
 		actor.joining.CompareAndSwap(j, nil)
