@@ -63,3 +63,98 @@ func TestANodeWithoutObjectsIsRelocatedAtOnce(t *testing.T) {
 		w.relocated(a, zlnode.ReasonRuntimeNotReady)
 	})
 }
+
+// req: S32
+func TestANodeWhosePeersAreConfiguredByHandIsNotRelocated(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		b := w.server("b", counterApp())
+		a := w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, Peers: []zlnode.Peer{{RID: "b", Endpoint: b.Endpoint()}}}, counterApp())
+		w.relocated(a, zlnode.ReasonManualTopologyUnsupported)
+		if a.State() != zlnode.HostServing {
+			t.Errorf("it is %v", a.State())
+		}
+		w.relocated(b, zlnode.ReasonNone) // whose peer is found by the Store
+	})
+}
+
+// A Shutdown ends a relocation: who waits for it is told at once, and what has begun comes to its
+// end or stays. Joins and relocations that come behind it are told so, too.
+//
+// req: JN-13
+func TestAShutdownEndsARelocation(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		e := newEvacuation(w, 2)
+		e.meet(e.serves("b", "1.0.0"))
+		e.walk.restore = func(*walker, []byte) error {
+			e.walk.gate.pass()
+			return nil
+		}
+		ended := e.relocates(e.a, zlnode.Relocate{})
+		receive(t, e.walk.gate.entered)
+		stopped := make(chan error, 1)
+		go func() { stopped <- e.a.Shutdown(w.ctx) }()
+		e.wants(receive(t, ended), zlnode.ReasonShutdownRequested)
+		if s := e.a.State(); s != zlnode.HostDraining && s != zlnode.HostStopped {
+			t.Errorf("it is %v", s)
+		}
+		close(e.walk.gate.open)
+		if err := receive(t, stopped); err != nil {
+			t.Error(err)
+		}
+		if r, over := e.a.ShutdownResult(); !over || r != (zlnode.ShutdownResult{}) {
+			t.Errorf("it ended %+v, %v", r, over)
+		}
+		w.relocated(e.a, zlnode.ReasonRuntimeNotReady)
+		(&joinWorld{world: w}).balanced()
+	})
+}
+
+// req: CL-03
+func TestAShutdownSaysWhatWasForced(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		b := w.server("b", counterApp())
+		for what, c := range map[string]struct {
+			closing func(c *zlnode.SpotCall) error
+			reason  zlnode.ShutdownReason
+		}{
+			"in order":               {func(*zlnode.SpotCall) error { return nil }, zlnode.ShutdownReasonNone},
+			"a failing callback":     {func(*zlnode.SpotCall) error { return zlnode.Errorf(zlnode.Rejected, "not yet") }, zlnode.ShutdownTeardownFailed},
+			"a callback that panics": {func(*zlnode.SpotCall) error { panic("no") }, zlnode.ShutdownTeardownFailed},
+		} {
+			h := &lodge{closing: c.closing}
+			n, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Role: zlnode.RoleServer}), lodgeApp(h))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, over := n.ShutdownResult(); over {
+				t.Errorf("%s: it is over before it began", what)
+			}
+			err = n.Shutdown(w.ctx)
+			r, over := n.ShutdownResult()
+			want := zlnode.ShutdownResult{Reason: c.reason}
+			if c.reason != zlnode.ShutdownReasonNone {
+				want.Outcome = zlnode.ShutdownForced
+			}
+			if !over || r != want || (err == nil) != (want.Outcome == zlnode.ShutdownStopped) || n.State() != zlnode.HostStopped {
+				t.Errorf("%s: it is %v and ended %v %v, %v; want %v %v", what, n.State(), r.Outcome, r.Reason, err, want.Outcome, want.Reason)
+			}
+			if _, ok := n.Relocation(); ok || b.Stats().Moves.In != 0 {
+				t.Errorf("%s: something was relocated", what)
+			}
+		}
+	})
+}
+
+// lodge is an Entry Spot of which only the end is looked at.
+type lodge struct{ closing func(*zlnode.SpotCall) error }
+
+func (l *lodge) OnClosing(c *zlnode.SpotCall, _ zlnode.ClosingReason) error { return l.closing(c) }
+
+func lodgeApp(l *lodge) *zlnode.App {
+	app := counterApp()
+	zlnode.DefineEntrySpot(app, func(*zlnode.SpotContext) (*lodge, error) { return l, nil })
+	return app
+}
