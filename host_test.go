@@ -1,11 +1,15 @@
 package zlnode_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/scripts/lua"
+	"github.com/zlnode/zlnode/store"
 )
 
 // relocated asks for a planned maintenance and fails the test unless it ends as wanted.
@@ -19,7 +23,6 @@ func (w *world) relocated(n *zlnode.Node, reason zlnode.RelocateReason) zlnode.R
 }
 
 // A node without objects is relocated at once, and others see that; Shutdown is allowed then.
-// req: S32
 func TestANodeWithoutObjectsIsRelocatedAtOnce(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		a, b := w.server("a", counterApp()), w.server("b", counterApp())
@@ -79,9 +82,7 @@ func TestANodeWhosePeersAreConfiguredByHandIsNotRelocated(t *testing.T) {
 }
 
 // A Shutdown ends a relocation: who waits for it is told at once, and what has begun comes to its
-// end or stays. Joins and relocations that come behind it are told so, too.
-//
-// req: JN-13
+// end or stays.
 func TestAShutdownEndsARelocation(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
@@ -157,4 +158,89 @@ func lodgeApp(l *lodge) *zlnode.App {
 	app := counterApp()
 	zlnode.DefineEntrySpot(app, func(*zlnode.SpotContext) (*lodge, error) { return l, nil })
 	return app
+}
+
+// A process that is killed runs no closing callback; one that is stopped does.
+//
+// req: CL-04
+func TestAKilledProcessRunsNoClosingCallback(t *testing.T) {
+	t.Parallel()
+	w := onEmbedded(t)
+	files := map[string]string{}
+	for _, rid := range []string{"killed", "stopped"} {
+		files[rid] = filepath.Join(t.TempDir(), "closed")
+		c := w.childOf(childOrder{Config: w.config(zlnode.Config{RID: rid, Role: zlnode.RoleServer}), Closing: files[rid]})
+		if rid == "killed" {
+			c.kill()
+		} else {
+			c.stop()
+		}
+		if _, err := os.Stat(files[rid]); (err == nil) != (rid == "stopped") {
+			t.Errorf("the callback of the process that was %s: %v", rid, err)
+		}
+	}
+}
+
+// While the Store does not answer nothing begins; if it does not answer when the node has begun to
+// say so, the node serves again, and says that as soon as it can.
+func TestARelocationNeedsTheStore(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		direct := w.url
+		road := w.behindProxy()
+		a := w.server("a", counterApp())
+		w.url = direct
+		b := w.server("b", counterApp())
+		w.linked(b, 1)
+		soon := zlnode.Relocate{Timeout: 150 * time.Millisecond}
+		blocked := func(what string) {
+			t.Helper()
+			r, err := a.Relocate(w.ctx, soon)
+			if err != nil || r.Reason != zlnode.ReasonStoreUnavailable || a.State() != zlnode.HostServing {
+				t.Errorf("%s: it ended %v %q, %v, and is %v", what, r.Reason, r.Text, err, a.State())
+			}
+		}
+		road.goAway()
+		blocked("nobody answers")
+		road.heal()
+		road.barScript(lua.NodePublish)
+		blocked("nobody is told")
+		road.passAll()
+		road.loseAnswerTo(lua.NodePublish)
+		ended := make(chan zlnode.RelocateResult, 1)
+		go func() {
+			r, _ := a.Relocate(w.ctx, zlnode.Relocate{})
+			ended <- r
+		}()
+		receive(t, road.lost)
+		road.heal()
+		if r := receive(t, ended); r.Outcome != zlnode.RelocateRelocated {
+			t.Errorf("it ended %v %q", r.Reason, r.Text)
+		}
+		w.eventually("the Store has its state", func() bool {
+			list, err := w.location().ListNodes(w.ctx, 0)
+			return err == nil && slices.ContainsFunc(list.Nodes, func(d store.Descriptor) bool { return d.RID == "a" && d.State == store.Relocated })
+		})
+	})
+}
+
+// A reservation that was made at the node before it was relocated, and of which nobody has told
+// it, becomes an Actor, which leaves with the others.
+func TestAReservationThatNobodyToldOfLeaves(t *testing.T) {
+	t.Parallel()
+	w := onEmbedded(t)
+	e := newEvacuation(w, 1)
+	_, err := w.location().Reserve(w.ctx, store.Reserve{
+		ID: "untold", Kind: store.Actor, Type: "walker", Op: store.OperationKey{SourceRID: "x", SourceLifecycle: 1, Op: store.OpID{1}},
+		TargetRID: "a", TargetLifecycle: store.LeaseGen(e.a.Lifecycle()), Timeout: 20 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.meet(e.serves("b", "1.0.0"))
+	e.wants(receive(t, e.relocates(e.a, zlnode.Relocate{})), zlnode.ReasonNone)
+	e.refs = append(e.refs, zlnode.ActorRef{ID: "untold"})
+	if at := e.all(); at["b"] != 2 {
+		t.Errorf("they are at %v", at)
+	}
 }
