@@ -36,6 +36,7 @@ type channels struct {
 	servers *cmap.Map[*servers]
 
 	mu     sync.Mutex
+	rests  bool      // peers were told that nothing is taken, as the node is Relocating or Relocated
 	own    []Channel // by name
 	open   bool      // the start is over, and peers are told
 	offers map[*linkConn]map[string]uint16
@@ -92,6 +93,20 @@ func (c *channels) drain() {
 		c.own[i].Weight = 0
 	}
 	if c.open {
+		c.tellAll()
+	}
+}
+
+// follow tells peers if the node's state has changed what it takes: it is a server of its channels
+// only while it serves.
+func (c *channels) follow() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rests := c.mesh.node.relocates()
+	if c.rests == rests {
+		return
+	}
+	if c.rests = rests; c.open {
 		c.tellAll()
 	}
 }
@@ -153,6 +168,9 @@ func (c *channels) tellAll() {
 func (c *channels) offer() *wire.Offer {
 	o := new(wire.Offer)
 	for _, own := range c.own {
+		if c.rests {
+			own.Weight = 0
+		}
 		o.Channels = wire.AppendOffered(o.Channels, []byte(own.Name), uint16(own.Weight))
 	}
 	return o

@@ -81,6 +81,8 @@ type Config struct {
 	// InstanceIdle is how long an Instance Spot is kept that nobody uses; 0: for ever.
 	InstanceIdle time.Duration
 	AppVersion   string
+	// MaintenanceWave names those that are relocated one after the other: none is another's target.
+	MaintenanceWave string
 
 	// Channels are those that the node serves.
 	Channels []Channel

@@ -71,6 +71,9 @@ func (n *Node) offerHere(cell *objectCell, id, typ string, s sender, o *Outgoing
 	case t == nil || t.Kind != store.InstanceSpot || !n.hosts():
 		return errNoTypeHere
 	}
+	if n.relocates() {
+		return errRelocatingHere
+	}
 	cell, held := n.dawn(strings.Clone(id), t)
 	if held == nil { // somebody was faster
 		return n.offerHere(cell, id, typ, s, o, deadline, a)
@@ -326,6 +329,8 @@ func (a *activation) enter() creation.ActivationEvent {
 	switch {
 	case n.stopping.Load():
 		ev.Failure = failureOf(errStoppingHere)
+	case n.relocates(): // the Store would refuse the reservation, too
+		ev.Failure = failureOf(errRelocatingHere)
 	case !n.mayAct(clock.Now()):
 		ev.Failure = failureOf(errNotOwnerHere)
 	default:

@@ -182,6 +182,11 @@ const (
 	// settleWaitMax bounds the pause between two tries to learn how a change of
 	// the Store ended.
 	settleWaitMax = 500 * time.Millisecond
+	// shunTime is how long a target that did not take a unit of a relocation is not asked again.
+	shunTime = 500 * time.Millisecond
+	// untoldEvery is how often a node that is being relocated looks for reservations of which it
+	// was not told: it waits for them, and what it was told is on its way for less.
+	untoldEvery = 500 * time.Millisecond
 	// closingsMax bounds the Spots whose OnClosing a node that stops waits for at once.
 	closingsMax = 1024
 	// changesMax bounds the Store calls that remove Actors or change their Spots at once, as

@@ -60,7 +60,7 @@ func TestAnActorThatNoOthersEntrySpotTakesStays(t *testing.T) {
 	typ := w.a.app.Actors["walker"]
 	typ.OnJoinCompleted = func(_ *Call, _ any, done JoinDone) error { failed <- done; return nil }
 	w.b.cfg.Weight = 0
-	if err := w.b.publish(w.ctx, opServe, store.Serving); err != nil {
+	if err := w.b.publish(w.ctx, opServe); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it knows of both", func() bool {

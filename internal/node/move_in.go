@@ -133,6 +133,12 @@ func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
 	ask := relay.Ask{Fence: fence, SpotID: string(a.SpotID), Request: digestOf(a.Codec, a.Request)}
 	unit, corr, op, codec, request := a.Unit, a.Correlation, store.OpID(a.Op), a.Codec, append([]byte{}, a.Request...)
 	l.consumed(int(paid))
+	if n := l.node; n.relocates() {
+		if _, comes := n.moves.preparing.Load(ref.ID); !comes { // its source has yet to reserve the move, which the Store would refuse
+			l.sendError(corr, errRelocatingThere)
+			return
+		}
+	}
 	l.prepared(unit, &ref, fence, corr, func(i *moveIn) {
 		i.mu.Lock()
 		i.asked, i.request, i.codec, i.op, i.spotID, i.member = waiting{l, corr}, request, codec, op, ask.SpotID, !unit.IsSpot()

@@ -24,6 +24,7 @@ type unit struct {
 type unitEnd struct {
 	result unitResult
 	err    *Error // of what stays or is lost
+	sent   bool   // something of it was sent to the target, or may have been
 }
 
 type unitResult uint8
@@ -34,7 +35,7 @@ const (
 	unitLost                         // it is at no node that is known, and is listed as stuck
 )
 
-func stays(err *Error) unitEnd { return unitEnd{unitStayed, err} }
+func stays(err *Error) unitEnd { return unitEnd{result: unitStayed, err: err} }
 
 var (
 	errRelocating   = &Error{Kind: errkind.Unavailable, Text: "its node is being relocated, and the object moves"}
@@ -119,14 +120,14 @@ func (r *relocating) run(ctx context.Context, o *moveOut) unitEnd {
 	o.permitted, r.permitted = true, false
 	end, known := o.runKnown(flow.Trace{})
 	if !known {
-		return unitEnd{unitLost, errStopping.of(opRelocate, id)}
+		return unitEnd{result: unitLost, err: errStopping.of(opRelocate, id)}
 	}
 	outcome, stayed := o.end(&end)
 	switch {
 	case stayed:
-		return stays(outcome.Err.of(opRelocate, id))
+		return unitEnd{result: unitStayed, err: outcome.Err.of(opRelocate, id), sent: end.Captured}
 	case end.Outcome == relay.SourceLost:
-		return unitEnd{unitLost, (&Error{Kind: end.Failure.Kind, Text: end.Failure.Text}).of(opRelocate, id)}
+		return unitEnd{result: unitLost, err: (&Error{Kind: end.Failure.Kind, Text: end.Failure.Text}).of(opRelocate, id)}
 	}
 	return unitEnd{result: unitLeft}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/timer"
@@ -95,6 +96,7 @@ type Node struct {
 	waiting    atomic.Int64  // bytes in outboxes, but for the first of each
 	operations atomic.Uint64 // numbers of this lifecycle
 
+	host        hosting
 	stopping    atomic.Bool
 	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
@@ -137,6 +139,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 	n.streams.budget.SetLimit(cfg.MoveNodeBytes)
 	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
 	n.life, n.kill = context.WithCancel(context.Background())
+	n.openHosting()
 	if cfg.Attach != nil {
 		n.outer = cfg.Attach(n)
 	}
@@ -188,8 +191,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.openEntry(ctx); err != nil {
 		return err
 	}
+	n.host.step(host.Event{Is: host.Started})
 	if n.store != nil {
-		if err := n.publish(ctx, opServe, store.Serving); err != nil {
+		if err := n.publish(ctx, opServe); err != nil {
 			return err
 		}
 		n.discovery.refresh() // so that the node knows itself at least
@@ -245,11 +249,13 @@ func (n *Node) openSessions() error {
 	return nil
 }
 
-// publish writes the node's descriptor.
-func (n *Node) publish(ctx context.Context, op string, state store.HostState) error {
+// publish writes the node's descriptor, with its present state.
+func (n *Node) publish(ctx context.Context, op string) error {
+	state, revision := n.host.publishes()
 	d := store.Descriptor{
 		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.home.cfg.Name, Endpoint: n.home.endpoint, Role: n.home.cfg.Role, State: state,
-		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Channels: n.home.channels.any, Revision: uint64(state),
+		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Channels: n.home.channels.any, Wave: n.cfg.MaintenanceWave,
+		Revision: revision,
 	}
 	for _, m := range n.meshes {
 		if m != n.home {
@@ -259,6 +265,7 @@ func (n *Node) publish(ctx context.Context, op string, state store.HostState) er
 	d.Ports = n.channelPorts()
 	if n.hosts() {
 		d.ActorTypes, d.SpotTypes, d.EntrySpotID = n.app.actorTypes(), n.app.spotTypes(), n.entryID
+		d.ActorPolicies = n.app.actorPolicies()
 	}
 	reason, err := n.store.PublishNode(ctx, n.lease, d)
 	if err != nil {

@@ -63,7 +63,7 @@ func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool) (
 	var offered []balance.Candidate
 	hosts, full := 0, 0
 	for _, d := range n.discovery.nodes() {
-		if !mayHost(&d, mesh, typ) || refused[d.RID] {
+		if !mayHost(&d, mesh, typ) || refused[d.RID] || d.RID == n.cfg.RID && n.relocates() {
 			continue
 		}
 		hosts++
