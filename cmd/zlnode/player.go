@@ -29,7 +29,7 @@ type player struct {
 	crossed uint64   // changes of its node
 	hop     *hop     // that is under way
 
-	self  zlnode.Addr
+	self  ownAddr
 	still standstill
 	out   []byte // the last payload sent; its room is used again
 }

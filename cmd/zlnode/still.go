@@ -60,9 +60,16 @@ func newStand() *stand {
 
 func (s *stand) of(kind stoodKind) *latency { return &s.times[kind-stoodActor] }
 
+// ownAddr is an object's own address.
+type ownAddr interface {
+	SendRaw(ctx context.Context, packet string, payload []byte) error
+}
+
+var _ ownAddr = zlnode.Addr{}
+
 // restored sends an object that has just been restored a message, which waits there for the
 // object to open, behind all that waited before: so its turn ends the standstill.
-func (t standstill) restored(to zlnode.Addr) {
+func (t standstill) restored(to ownAddr) {
 	if t.Captured != 0 {
 		// One that fails is missed in a count, and nothing else.
 		go func() { _ = to.SendRaw(context.Background(), packetOpened, nil) }()

@@ -137,7 +137,7 @@ func onCreate(c *zlnode.CreateActorCall) (zlnode.Admission, error) {
 // arena is what players report to. Only its turns touch it.
 type arena struct {
 	players map[string]*inArena
-	self    zlnode.Addr
+	self    ownAddr
 	still   standstill
 }
 
@@ -150,7 +150,7 @@ type inArena struct {
 
 func newArena(c *zlnode.ActorContext) (*arena, error) { return newArenaAt(c.Node().Actor(c.ID())), nil }
 
-func newArenaAt(self zlnode.Addr) *arena { return &arena{players: map[string]*inArena{}, self: self} }
+func newArenaAt(self ownAddr) *arena { return &arena{players: map[string]*inArena{}, self: self} }
 
 // report answers with a one-way message to the player, wherever that is.
 func (a *arena) report(ctx context.Context, n *zlnode.Node, payload []byte) error {
