@@ -211,8 +211,13 @@ type Config struct {
 	// Default: none.
 	RelocationCompression Compression
 	// MaxMoves bounds the objects that leave the node at once: the state of each is in
-	// memory. More wait for their turn, until their Join's deadline. Default 64.
-	MaxMoves int
+	// memory. More wait for their turn, until their Join's deadline. MaxRestores bounds those
+	// that come and whose factory and adapter run at once; more wait as long. 1 to 65,536,
+	// default 64.
+	//
+	// All of these but RelocationCompression can be changed while the node runs: see
+	// SetRelocationLimits.
+	MaxMoves, MaxRestores int
 
 	// Logger gets the node's log, each line with the RID as "node". The zero value logs
 	// nothing; then causes that callers are not told, such as a handler's panic, are lost.
@@ -423,8 +428,8 @@ func (c Config) internal() node.Config {
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout,
 		SessionRelocationSealTimeout: c.SessionRelocationSealTimeout, Logger: c.Logger, Tracer: c.Tracer, TraceIDs: c.TraceIDs,
 		MessageFollowDuration: c.MessageFollowDuration, RelocationCutoverWaitTimeout: c.RelocationCutoverWaitTimeout,
-		MoveChunkBytes: c.RelocationChunkBytes, MoveLinkBytes: c.RelocationLinkBytes, MoveNodeBytes: c.RelocationNodeBytes,
-		MoveCompression: node.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,
+		Moves:           c.moveLimits(),
+		MoveCompression: node.Compression(c.RelocationCompression),
 	}
 	for _, m := range c.Meshes {
 		n.Meshes = append(n.Meshes, node.Mesh{

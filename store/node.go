@@ -1,7 +1,10 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -81,10 +84,27 @@ type Descriptor struct {
 	Channels      bool             `json:"channels,omitempty"`     // it serves channels in that mesh, so all nodes of it link to it
 	Ports         []ChannelPort    `json:"channelPorts,omitempty"` // of channels that it serves by connections of their own
 	Wave          string           `json:"wave,omitempty"`         // of maintenance
+	Cordoned      bool             `json:"cordoned,omitempty"`     // then Weight is 0
+	Passes        []string         `json:"passes,omitempty"`       // PassDigests with which a cordoned node takes new objects all the same
 	Revision      uint64           `json:"revision,string"`        // grows with each update by its owner
 	Actors        int              `json:"-"`                      // capacity in use, reserved and active, as the Store counts it
 	Spots         int              `json:"-"`                      // the same of Spots
 	LeaseLeft     time.Duration    `json:"-"`                      // of its lease by the Store's clock; ≤ 0: expired
+}
+
+// PassDigest returns what the Store has of a pass through a Cordon: a name for it that does
+// not tell it. "" is the name of no pass.
+func PassDigest(pass string) string {
+	if pass == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte("zlnode pass\x00" + pass))
+	return hex.EncodeToString(sum[:])
+}
+
+// Admits reports whether the node is cordoned and has that PassDigest.
+func (d *Descriptor) Admits(pass string) bool {
+	return d.Cordoned && pass != "" && slices.Contains(d.Passes, pass)
 }
 
 // MeshEntry is what a node is in one mesh.

@@ -53,10 +53,12 @@ const (
 	// after one has no answer, and waits.
 	movesGoneMax = 65_536
 	// movesMax bounds the moves that leave at once, if nothing is configured, and
-	// restoresMax what is restored at once: each has an object's state in memory.
+	// restoresMax what is restored at once: each has an object's state in memory. More than
+	// movesTop cannot be configured.
 	movesMax        = 64
 	movesWaitingMax = 8192
 	restoresMax     = 64
+	movesTop        = 65_536
 
 	// linkCreditBytes is what a node may have sent to another and not yet
 	// consumed there. It must hold the largest record.

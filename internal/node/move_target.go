@@ -387,7 +387,7 @@ func (i *moveIn) answerAsk(e *relay.TargetEffect) {
 		to.link.sendError(to.corr, &Error{Kind: e.Failure.Kind, Text: e.Failure.Text})
 		return
 	}
-	a := wire.AdmitResult{Verdict: wire.VerdictAccepted, ChunkBytes: uint32(i.node.cfg.MoveChunkBytes), HasReply: e.Reply.Present, Codec: e.Reply.Codec, Reply: e.Reply.Payload}
+	a := wire.AdmitResult{Verdict: wire.VerdictAccepted, ChunkBytes: i.node.moveLimits.chunk.Load(), HasReply: e.Reply.Present, Codec: e.Reply.Codec, Reply: e.Reply.Payload}
 	if e.Reject {
 		a.Verdict, a.ChunkBytes = wire.VerdictRejected, 0
 	} else {

@@ -79,6 +79,7 @@ type Node struct {
 	movesOut   *limiter
 	movesIn    *limiter
 	moves      moves
+	moveLimits moveLimits
 	streams    streams
 	running    runningOps
 	changes    chan struct{} // one place for each Store call that removes an Actor or changes its Spot
@@ -86,6 +87,7 @@ type Node struct {
 	rows       rowLocks
 	tasks      tasks
 	choosers   choosers
+	admitted   atomic.Uint64 // choices of a target by a pass
 	counters   counters
 	said       said
 	sessionIDs atomic.Uint64
@@ -97,6 +99,8 @@ type Node struct {
 	operations atomic.Uint64 // numbers of this lifecycle
 
 	host        hosting
+	cordon      atomic.Pointer[cordon] // nil: none
+	leaving     atomic.Bool            // the program is about to end it
 	stopping    atomic.Bool
 	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
@@ -127,7 +131,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
 		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), news: newNews(),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
-		movesOut: newLimiter(cfg.MovesMax, movesWaitingMax), movesIn: newLimiter(restoresMax, movesWaitingMax), moves: newMoves(),
+		movesOut: newLimiter(0, movesWaitingMax), movesIn: newLimiter(0, movesWaitingMax), moves: newMoves(),
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
@@ -135,8 +139,9 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 	}
 	n.newMeshes()
 	n.routes, n.discovery = newRoutes(n), newDiscovery(n)
-	n.streams.link = cfg.MoveLinkBytes
-	n.streams.budget.SetLimit(cfg.MoveNodeBytes)
+	if err := n.SetMoveLimits(cfg.Moves); err != nil {
+		return nil, err
+	}
 	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
 	n.life, n.kill = context.WithCancel(context.Background())
 	n.openHosting()
@@ -257,6 +262,9 @@ func (n *Node) publish(ctx context.Context, op string) error {
 		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Channels: n.home.channels.any, Wave: n.cfg.MaintenanceWave,
 		Revision: revision,
 	}
+	if c := n.cordon.Load(); c != nil { // read behind the revision, which so is of what it tells at least
+		d.Weight, d.Cordoned, d.Passes = 0, true, c.passes
+	}
 	for _, m := range n.meshes {
 		if m != n.home {
 			d.Meshes = append(d.Meshes, store.MeshEntry{Name: m.cfg.Name, Endpoint: m.endpoint, Role: m.cfg.Role, Channels: m.channels.any})
@@ -271,7 +279,7 @@ func (n *Node) publish(ctx context.Context, op string) error {
 	if err != nil {
 		return fromStore(err, op, n.cfg.RID)
 	}
-	if reason != store.Applied && reason != store.AlreadyApplied {
+	if reason != store.Applied && reason != store.VersionConflict { // of a later revision
 		return fail(errkind.Unavailable, op, n.cfg.RID, "the Store refused the descriptor (reason %d)", reason)
 	}
 	return nil
