@@ -48,8 +48,16 @@ type nodeSettings struct {
 	Rolls   bool          `json:"rolls,omitempty"`
 	Version string        `json:"version,omitempty"`
 	Follow  time.Duration `json:"follow,omitempty"`
+	// Drain is for the nodes of `zlnode bench drain`.
+	Drain *drainSettings `json:"drain,omitempty"`
 	// Runs is the file in which a node of roleRace notes what its factories do; "": none.
 	Runs string `json:"runs,omitempty"`
+}
+
+// drainSettings are the limits of a node, and the bytes of an Actor's state in the beginning.
+type drainSettings struct {
+	Limits     drainLimits `json:"limits"`
+	StateBytes int         `json:"state_bytes"`
 }
 
 const (
@@ -157,11 +165,16 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*se
 		AppVersion:   set.Version,
 		Logger:       zerolog.New(stderr).Level(level).With().Timestamp().Logger(),
 	}
-	if set.Rolls {
+	if set.Follow != 0 {
 		followFor(&cfg, set.Follow)
 	}
 	world := newWorld(set.Rolls)
 	app := world.app
+	if set.Drain != nil {
+		l := set.Drain.Limits
+		cfg.MaxMoves, cfg.RelocationLinkBytes, cfg.RelocationChunkBytes = l.Moves, l.LinkBytes, l.ChunkBytes
+		app = func() *zlnode.App { return drainWorld(world.stood, set.Drain.StateBytes) }
+	}
 	switch set.Role {
 	case roleRace:
 		raceLease(&cfg)
@@ -203,7 +216,7 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*se
 		}
 		world.open.Store(&rooms)
 	}
-	return &servedNode{node, world, set}, nil
+	return &servedNode{node: node, stood: world.stood, set: set}, nil
 }
 
 // followFor has a node relay to what has left it for that time. Others must not know the way to

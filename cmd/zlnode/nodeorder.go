@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"runtime/pprof"
 	"strings"
 	"time"
 
@@ -24,12 +26,20 @@ const answerLineMax = 1 << 20
 // process knows.
 type nodeOrder struct {
 	Relocate *relocateOrder `json:"relocate,omitempty"`
+	Watch    *watchOrder    `json:"watch,omitempty"`
+	Watched  bool           `json:"watched,omitempty"` // ends a Watch, and tells what it saw
+}
+
+// watchOrder has a process look at its memory, and at where its processor time goes.
+type watchOrder struct {
+	CPU bool `json:"cpu"`
 }
 
 // relocateOrder has a node relocated, and answered when nothing needs it any more.
 type relocateOrder struct {
 	Mode    zlnode.RelocateMode `json:"mode"`
 	Version string              `json:"version"` // of zlnode.RollingUpdate
+	Timeout time.Duration       `json:"timeout"`
 }
 
 // nodeAnswer answers an order.
@@ -39,6 +49,9 @@ type nodeAnswer struct {
 	Relocated *relocatedAnswer `json:"relocated,omitempty"`
 	// Stood are the standstills of what has come to the process; see stand.
 	Stood [][]byte `json:"stood"`
+	// Memory and CPU, a profile, are what a watch saw.
+	Memory memoryUse `json:"memory"`
+	CPU    []byte    `json:"cpu,omitempty"`
 }
 
 type relocatedAnswer struct {
@@ -72,8 +85,11 @@ func readOrders(in *bufio.Reader, orders chan<- nodeOrder, over <-chan struct{})
 // servedNode is a node process that serves.
 type servedNode struct {
 	node  *zlnode.Node
-	world *world
+	stood *stand
 	set   nodeSettings
+
+	watch   *memoryWatch // nil: the process is not watched
+	profile *bytes.Buffer
 }
 
 // serve does orders until ctx ends or the node has.
@@ -94,11 +110,16 @@ func (s *servedNode) serve(ctx context.Context, orders <-chan nodeOrder, out io.
 
 func (s *servedNode) do(ctx context.Context, o nodeOrder) (a nodeAnswer) {
 	var err error
-	if o.Relocate != nil {
+	switch {
+	case o.Relocate != nil:
 		a.Relocated, err = s.relocate(ctx, o.Relocate)
+	case o.Watch != nil:
+		err = s.beginWatch(o.Watch)
+	case o.Watched:
+		a.Memory, a.CPU = s.endWatch()
 	}
 	if err == nil {
-		a.Stood, err = s.world.stood.export()
+		a.Stood, err = s.stood.export()
 	}
 	if err != nil {
 		a.Error = err.Error()
@@ -106,11 +127,35 @@ func (s *servedNode) do(ctx context.Context, o nodeOrder) (a nodeAnswer) {
 	return a
 }
 
+func (s *servedNode) beginWatch(o *watchOrder) error {
+	if s.watch != nil {
+		return errors.New("it is watched already")
+	}
+	if o.CPU {
+		s.profile = &bytes.Buffer{}
+		if err := pprof.StartCPUProfile(s.profile); err != nil {
+			return err
+		}
+	}
+	s.watch = watchMemory()
+	return nil
+}
+
+func (s *servedNode) endWatch() (u memoryUse, profile []byte) {
+	u = s.watch.stop()
+	s.watch = nil
+	if s.profile != nil {
+		pprof.StopCPUProfile()
+		profile, s.profile = s.profile.Bytes(), nil
+	}
+	return u, profile
+}
+
 // relocate relocates the node, and waits until messages to what has left find their way without
 // it.
 func (s *servedNode) relocate(ctx context.Context, o *relocateOrder) (*relocatedAnswer, error) {
 	began := time.Now()
-	r, err := s.node.Relocate(ctx, zlnode.Relocate{Mode: o.Mode, TargetVersion: o.Version, Timeout: relocateTime})
+	r, err := s.node.Relocate(ctx, zlnode.Relocate{Mode: o.Mode, TargetVersion: o.Version, Timeout: o.Timeout})
 	if err != nil {
 		return nil, err
 	}

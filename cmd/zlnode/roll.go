@@ -121,7 +121,7 @@ func (r *roller) replace(s *rollStep) error {
 	defer cancel()
 	p.doing.Store(true)
 	defer p.doing.Store(false)
-	order := relocateOrder{Mode: s.mode}
+	order := relocateOrder{Mode: s.mode, Timeout: relocateTime}
 	if s.mode == zlnode.RollingUpdate {
 		order.Version = s.next
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -46,6 +47,20 @@ type standstill struct {
 }
 
 func captureNow(kind stoodKind) standstill { return standstill{kind, sharedClock()} }
+
+// append writes it for states that are no JSON.
+func (t standstill) append(b []byte) []byte {
+	return binary.BigEndian.AppendUint64(append(b, byte(t.Kind)), uint64(t.Captured))
+}
+
+// parseStandstill reads it from the beginning of a state, and returns the rest.
+func parseStandstill(b []byte) (t standstill, rest []byte, err error) {
+	const size = 1 + 8
+	if len(b) < size {
+		return t, nil, fmt.Errorf("a state has %d bytes, want %d and more", len(b), size)
+	}
+	return standstill{stoodKind(b[0]), time.Duration(binary.BigEndian.Uint64(b[1:]))}, b[size:], nil
+}
 
 // stand are the times of all that came to one node process, by kind. Safe for concurrent use.
 type stand struct{ times [len(stoodKinds)]latency }
