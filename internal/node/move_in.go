@@ -96,6 +96,9 @@ func (l *linkConn) prepare(unit wire.Unit, ref *ActorRef, fence relay.Fence) *mo
 	here := ActorRef{ID: ref.ID, ObjectGen: ref.ObjectGen, Lifecycle: n.id.Lifecycle, OwnerGen: ref.OwnerGen + 1}
 	i.queue = &incoming{id: i.id, from: i.from, ownerGen: here.OwnerGen}
 	i.cell = n.cellWith(untyped[unit], here, i.queue, nil)
+	if unit == wire.UnitInstance {
+		i.cell.entrance = new(entrance)
+	}
 	i.queue.cell.Store(i.cell)
 	i.cell.tenure.Store(arriving)
 	n.moves.in.Store(i.id.key(), i)

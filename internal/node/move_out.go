@@ -151,7 +151,9 @@ func (o *moveOut) moved(row *store.Authority) {
 	version := max(uint64(row.Version), o.cell.version.Load()+1)
 	v := o.sealed()
 	o.cell.tenure.Store(leaving)
+	var value any
 	_ = o.cell.inStep(func(t *turn) *Error {
+		value = o.cell.instance
 		v.left(t.claim, n.linkOf(o.to), ref, version)
 		return nil
 	}) // refused only if the node ends
@@ -161,6 +163,9 @@ func (o *moveOut) moved(row *store.Authority) {
 	o.log("a move is committed", nil)
 	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
 	failpoint.Hit("R14.S.after")
+	if o.unit.IsSpot() {
+		o.closeBehind(value)
+	}
 }
 
 // leave ends the Join for this node, before what is refused here can end it, which would open

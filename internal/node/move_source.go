@@ -260,7 +260,7 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 		return o.sealSession(ctx)
 	case relay.SourceCapture:
 		happened.Is = relay.SourceCaptured
-		if err := o.capture(); err != nil {
+		if err := o.capture(ctx); err != nil {
 			happened.Failure = failureOfMove(err)
 		}
 	case relay.SourceRestore:
@@ -465,15 +465,19 @@ func (o *moveOut) sealed() *mover {
 }
 
 // capture seals the Actor's gate and takes what goes along.
-func (o *moveOut) capture() *Error {
+func (o *moveOut) capture(ctx context.Context) *Error {
 	v := o.sealed()
-	return o.cell.inStep(func(*turn) (err *Error) {
+	take := func(*turn) (err *Error) {
 		failpoint.Hit("R03.after")
 		failpoint.Hit("R04.before")
 		o.taken, err = v.capture(&o.binding)
 		failpoint.Hit("R04.after")
 		return err
-	})
+	}
+	if o.unit.IsSpot() {
+		return o.captureCalm(ctx, take)
+	}
+	return o.cell.inStep(take)
 }
 
 // restore sends the payload and waits until the target is ready. A Try that was begun over

@@ -314,6 +314,7 @@ func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 		return &relay.Failure{Kind: errkind.InternalFailure, Text: "by its row it is not what its source says that it moves; all nodes register a type in the same way"}
 	}
 	cell := n.cellWith(typ, before.ref, i.queue, before.box)
+	cell.moved, cell.entrance = i.unit.IsSpot(), before.entrance
 	cell.tenure.Store(arriving)
 	cell.group.Store(n.gateOf(typ))
 	err := i.inTurn(func(*turn) { i.queue.cell.Store(cell) })
@@ -353,10 +354,12 @@ func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 		decided.Failure = &relay.Failure{Kind: errkind.NotFound, Text: "the spot is not at node " + n.cfg.RID}
 		return decided
 	}
-	if i.visitor = spot.members.ask(); i.visitor == nil {
-		decided.Failure = failureOfMove(errClosing)
+	visitor, full := spot.admits()
+	if full != nil {
+		decided.Failure = failureOfMove(full)
 		return decided
 	}
+	i.visitor = visitor
 	i.spot = spot
 	failpoint.Hit("R01.T.before")
 	ctx, cancel := untilTime(n.life, e.Deadline)
@@ -453,6 +456,7 @@ func (i *moveIn) merge() {
 		switch {
 		case i.unit.IsSpot():
 			t.claim.Join(cell.group.Load())
+			cell.used.Store(int64(clock.Now()))
 		case i.spot != nil:
 			g := i.spot.group.Load()
 			t.claim.Join(g)
