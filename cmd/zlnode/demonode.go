@@ -43,8 +43,21 @@ type nodeSettings struct {
 	// Transport is what a gateway's clients connect by. Identity is for the encrypted ones.
 	Transport zlnode.Transport `json:"transport,omitempty"`
 	Identity  *identity        `json:"identity,omitempty"`
+	// Rolls is for a world whose nodes are relocated. Version is the node's, Follow how long it
+	// relays to what has left it.
+	Rolls   bool          `json:"rolls,omitempty"`
+	Version string        `json:"version,omitempty"`
+	Follow  time.Duration `json:"follow,omitempty"`
+	// Drain is for the nodes of `zlnode bench drain`.
+	Drain *drainSettings `json:"drain,omitempty"`
 	// Runs is the file in which a node of roleRace notes what its factories do; "": none.
 	Runs string `json:"runs,omitempty"`
+}
+
+// drainSettings are the limits of a node, and the bytes of an Actor's state in the beginning.
+type drainSettings struct {
+	Limits     drainLimits `json:"limits"`
+	StateBytes int         `json:"state_bytes"`
 }
 
 const (
@@ -94,8 +107,9 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 	terminate := make(chan os.Signal, 1)
 	signal.Notify(terminate, syscall.SIGTERM)
 	ctx, end := context.WithCancelCause(context.Background())
+	orders := make(chan nodeOrder)
 	go func() { // ends with its input, at the latest with the process
-		_, _ = io.Copy(io.Discard, in)
+		readOrders(in, orders, ctx.Done())
 		end(nil)
 	}()
 	go func() { // ends at the signal, at the latest with the process
@@ -103,14 +117,14 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 		end(errTerminated)
 	}()
 
-	node, err := startDemoNode(ctx, set, stderr)
+	served, err := startDemoNode(ctx, set, stderr)
 	ready := nodeReady{RID: set.RID, Role: set.Role, PID: os.Getpid()}
 	switch {
 	case err != nil:
 		ready.Error = err.Error()
 	default:
-		ready.Lifecycle = node.Lifecycle()
-		if ports := node.SessionAddrs(); len(ports) > 0 {
+		ready.Lifecycle = served.node.Lifecycle()
+		if ports := served.node.SessionAddrs(); len(ports) > 0 {
 			ready.Sessions = ports[0].String()
 		}
 	}
@@ -119,13 +133,10 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 		return err
 	}
 	if told == nil {
-		select {
-		case <-ctx.Done():
-		case <-node.Done():
-		}
+		told = served.serve(ctx, orders, stdout)
 	}
-	lost := node.Err()
-	disorder := stopDemoNode(node)
+	lost := served.node.Err()
+	disorder := stopDemoNode(served.node)
 	if err := errors.Join(told, lost); err != nil {
 		return errors.Join(err, disorder)
 	}
@@ -139,7 +150,7 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 }
 
 // startDemoNode starts the node and waits for its peers.
-func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zlnode.Node, error) {
+func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*servedNode, error) {
 	level := zerolog.WarnLevel
 	if set.Verbose {
 		level = zerolog.DebugLevel
@@ -151,10 +162,19 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 		Namespace: set.Namespace,
 		// Its namespace is a random one, or a store that began with the demo.
 		RecoveryHold: -1,
+		AppVersion:   set.Version,
 		Logger:       zerolog.New(stderr).Level(level).With().Timestamp().Logger(),
 	}
-	world := newWorld()
+	if set.Follow != 0 {
+		followFor(&cfg, set.Follow)
+	}
+	world := newWorld(set.Rolls)
 	app := world.app
+	if set.Drain != nil {
+		l := set.Drain.Limits
+		cfg.MaxMoves, cfg.RelocationLinkBytes, cfg.RelocationChunkBytes = l.Moves, l.LinkBytes, l.ChunkBytes
+		app = func() *zlnode.App { return drainWorld(world.stood, set.Drain.StateBytes) }
+	}
 	switch set.Role {
 	case roleRace:
 		raceLease(&cfg)
@@ -196,7 +216,17 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 		}
 		world.open.Store(&rooms)
 	}
-	return node, nil
+	return &servedNode{node: node, stood: world.stood, set: set}, nil
+}
+
+// followFor has a node relay to what has left it for that time. Others must not know the way to
+// it for longer; where the time is short, they ask each time.
+func followFor(cfg *zlnode.Config, follow time.Duration) {
+	const slack = 5 * time.Second // that zlnode wants between the two
+	cfg.MessageFollowDuration, cfg.RouteCacheMaxAge = follow, follow-slack
+	if cfg.RouteCacheMaxAge <= 0 {
+		cfg.RouteCacheMaxAge = -1
+	}
 }
 
 func stopDemoNode(node *zlnode.Node) error {
