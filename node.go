@@ -153,17 +153,25 @@ func (n *Node) Peers() []PeerStatus { return n.inner.Peers() }
 // node, each node for itself, PublishesMissed those for which the link to one had no room,
 // and CopiesMissed those that a subscriber at this node did not get: its queue was full, its
 // type has no OnTopic for the packet, or the node's lease was in doubt.
-// Moves is about Actors that have changed their node: how many, and how long each side of
+// Moves is about objects that have changed their node: how many, and how long each side of
 // a move took.
 type Stats = node.Stats
 
-// MoveStats is about the Actors that have changed their node since this one started: Out
+// MoveStats is about the objects that have changed their node since this one started: Out
 // of them another node has taken over from this one, In have been opened at this one.
 // SourceStop is a Spread of how long each that left stood still here, from the end of its
 // turns until all that was held for it was relayed. TargetResume is one of how long each that
 // came took from the moment that the Store named this node its owner to its first turn, with
 // the callbacks in between. What lies between the two parts no one node's clock can tell.
+// Kinds are MoveTimes of each kind: 0 are Joins, the others relocated units, by UnitKind.
 type MoveStats = node.MoveStats
+
+// MoveTimes are SourceStop and TargetResume of one kind of unit, as in MoveStats, and
+// RouteConvergence: how long behind its cutover the last message for a unit that had left came
+// here by an old route, or, if none came, the Store's word that it is another's was heard. It is
+// counted when the unit is followed no more (Config.MessageFollowDuration). A unit that stands still at
+// one node for more than a second is a warning in the log.
+type MoveTimes = node.MoveTimes
 
 // Spread is how long something took: Count is how many times it was measured, P50, P99 and
 // Max are time.Durations, the median, the 99th percentile and the longest. P50 and P99 are

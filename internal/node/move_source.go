@@ -453,7 +453,7 @@ func (o *moveOut) confirm() relay.SourceEvent {
 func (o *moveOut) sealed() *mover {
 	v := o.mover.Load()
 	if v == nil {
-		v = &mover{cell: o.cell, id: o.id, to: o.to, sealed: clock.Now(), cutOver: o.cutOver}
+		v = &mover{cell: o.cell, id: o.id, to: o.to, unit: o.unit, sealed: clock.Now(), cutOver: o.cutOver}
 		if o.unit == wire.UnitJoin {
 			v.back = o.join.held
 		}
