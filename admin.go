@@ -61,12 +61,8 @@ func (o operated) Status() admin.Status {
 		Cordoned: cordoned, Passes: passes, Actors: s.Actors, Spots: s.Spots, Sessions: s.Sessions, Links: s.Peers,
 		MovedOut: s.Moves.Out, MovedIn: s.Moves.In, Stuck: len(o.StuckObjects()),
 	}
-	if o.State() == HostStopped {
-		end := ShutdownStopped
-		if o.inner.Shutdown(context.Background()) != nil { // it is over
-			end = ShutdownForced
-		}
-		status.ShutdownEnd = &admin.Ended{Outcome: end.String()}
+	if end, over := o.ShutdownResult(); over {
+		status.ShutdownEnd = &admin.Ended{Outcome: end.Outcome.String(), Reason: end.Reason.String()}
 	}
 	return status
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,9 @@ func startCluster(o *demoOptions, verbose io.Writer) (*cluster, error) {
 		if id, err = newIdentity(time.Now()); err == nil {
 			c.tls = id.clients()
 		}
+	}
+	if err == nil && o.adminTokenFile != "" {
+		c.set.AdminToken, err = (&door{tokenFile: o.adminTokenFile}).token(strings.NewReader(""))
 	}
 	start := func(rid, role string, peers int) error {
 		set := c.set
@@ -192,8 +196,12 @@ func (c *cluster) rows() []nodeRow {
 	rows := make([]nodeRow, len(c.nodes))
 	for i, p := range c.nodes {
 		fate, state := p.fate()
-		if fate == fateUp && !p.serves() {
+		switch {
+		case fate != fateUp:
+		case !p.serves():
 			state = "starting"
+		case p.hello.Admin != "":
+			state = "admin " + p.hello.Admin + "  " + state
 		}
 		rows[i] = nodeRow{RID: p.set.RID, Role: p.set.Role, PID: p.pid(), Up: fate == fateUp, State: state}
 	}
