@@ -340,7 +340,9 @@ func (s *Source) tick(now clock.Mono) {
 	case sourceReserveLost:
 		s.do(sourceReserving, SourceEffect{Do: SourceReserve, Reserve: s.reserve})
 	case sourcePrepareLost:
-		s.prepare()
+		if s.may(now, nil) {
+			s.prepare()
+		}
 	case sourceAwaiting, sourceReadLost:
 		s.do(sourceReading, SourceEffect{Do: SourceRead})
 	case sourceAbortLost:
