@@ -1,6 +1,7 @@
 package zlnode_test
 
 import (
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -52,7 +53,8 @@ func TestANodeIsOperatedByItsAdminPort(t *testing.T) {
 			t.Errorf("%+v, %v", l, err)
 		}
 		for _, wrong := range []admin.RelocateRequest{{Mode: "other"}, {TargetVersion: "2.0.0"}, {TimeoutMS: -1}} {
-			if _, err := op.Relocate(w.ctx, wrong, 0); err == nil || err.(*admin.Error).Kind != zlnode.InvalidOperation.String() {
+			_, err := op.Relocate(w.ctx, wrong, 0)
+			if refused, ok := errors.AsType[*admin.Error](err); !ok || refused.Kind != zlnode.InvalidOperation.String() {
 				t.Errorf("%+v: %v", wrong, err)
 			}
 		}
@@ -110,8 +112,12 @@ func TestAnAdminPortIsChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	for _, port := range []zlnode.AdminPort{
-		{Addr: "0.0.0.0:0", Token: adminToken}, {Addr: ":7800", Token: adminToken}, {Addr: "example.org:1", Token: adminToken}, {Addr: "127.0.0.1", Token: adminToken},
-		{Addr: "127.0.0.1:0"}, {Addr: "127.0.0.1:0", Token: adminToken[:15]},
+		{Addr: "0.0.0.0:0", Token: adminToken},
+		{Addr: ":7800", Token: adminToken},
+		{Addr: "example.org:1", Token: adminToken},
+		{Addr: "127.0.0.1", Token: adminToken},
+		{Addr: "127.0.0.1:0"},
+		{Addr: "127.0.0.1:0", Token: adminToken[:15]},
 	} {
 		_, err := zlnode.Start(w.ctx, w.config(zlnode.Config{RID: "a", Admin: port}), zlnode.NewApp())
 		wantKind(t, err, zlnode.InvalidOperation)

@@ -71,7 +71,7 @@ func TestARelocationIsShownAsItGoes(t *testing.T) {
 		t.Errorf("it shows\n%s", out.String())
 	}
 	for want, r := range map[string]admin.Relocation{
-		"0 of 0 moved, 0 moving, 0 left, 0 blocked; 1m0s left of its time": {Running: true, Deadline: now.Add(time.Minute)},
+		"not counted yet; 1m0s left of its time": {Running: true, Deadline: now.Add(time.Minute)},
 		"1 of 2 moved, 0 moving, 0 left, 0 blocked; 1 at no node that is known; Blocked: RelocationFailed": {
 			Units: []admin.Units{{Total: 2, Left: 1, Lost: 1}}, Result: &admin.Result{Outcome: "Blocked", Reason: "RelocationFailed"},
 		},

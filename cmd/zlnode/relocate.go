@@ -170,6 +170,9 @@ func progressText(r *admin.Relocation, now time.Time) string {
 	}
 	words := []string{fmt.Sprintf("%d of %d moved, %d moving, %d left, %d blocked", all.Left, all.Total, all.Moving,
 		max(all.Total-all.Left-all.Moving-all.Blocked-all.Lost, 0), all.Blocked)}
+	if all.Total == 0 && r.Result == nil {
+		words[0] = "not counted yet"
+	}
 	if all.Lost > 0 {
 		words = append(words, fmt.Sprintf("%d at no node that is known", all.Lost))
 	}

@@ -22,7 +22,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-func (r *refusal) Is(target error) bool { return target == r.kind } //nolint:errorlint // a kind is compared as it is
+func (r *refusal) Is(target error) bool { return target == r.kind }
 
 // fake is a node of which a test says all.
 type fake struct {
