@@ -14,7 +14,7 @@ const (
 	// relocateTime bounds a relocation, and orderTime the wait for its end behind the follow:
 	// members of PerActor rooms may end later.
 	relocateTime = 30 * time.Second
-	orderTime   = relocateTime + 2*settleTime
+	orderTime    = relocateTime + 2*settleTime
 	// rollGateways is how many gateways there are if nodes are relocated.
 	rollGateways = 2
 	// versionNow is of the nodes that the demo begins with, versionNext of those that follow them.
