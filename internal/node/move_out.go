@@ -251,13 +251,21 @@ func (o *moveOut) found() {
 }
 
 // forget ends the follow.
+//
+// What this node's own code sends has no old route: it is looked up in the object table, and
+// followed for as long as it may have been found there.
 func (o *moveOut) forget() {
 	n := o.node
+	if !o.hidden {
+		o.hidden = true
+		n.leaveTable(o.cell)
+		o.until.Store(int64(clock.Now().Add(sweepPause)))
+		return
+	}
 	if now := o.now.Load(); now != nil && !o.left.Swap(true) { // the target's word did not come
 		o.leftSpot(*now)
 	}
 	n.moves.out.Delete(o.id.key())
-	n.leaveTable(o.cell)
 	if l := n.linkOf(o.to); l != nil { // nothing more is relayed
 		l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
 	}

@@ -51,6 +51,7 @@ type moveOut struct {
 	targetGone bool // the Source knows that the target's process is over
 
 	until    atomic.Int64             // clock.Mono; when the follow is over
+	hidden   bool                     // nobody finds what is left here any more; of the sweeper
 	stranded atomic.Bool              // it ended without a word of the Actor
 	left     atomic.Bool              // the Spot here was told that the Actor has left
 	now      atomic.Pointer[ActorRef] // where it is, once that is known

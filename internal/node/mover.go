@@ -290,6 +290,9 @@ func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox
 // why it does not.
 func (v *mover) passable(now clock.Mono, m *message) (uint64, *Error) {
 	if v.phase == moverFollowing {
+		if m.kind == msgSend && m.link == nil && m.hops() == 0 { // of this node, by no route: see forget
+			now = min(now, v.follow.Until()-1)
+		}
 		on, refused := v.follow.Decide(now, relay.Stray{OwnerGen: store.OwnerGen(v.cell.ref.OwnerGen), Hops: m.hops(), Deadline: m.deadline})
 		switch {
 		case refused == nil:
