@@ -145,18 +145,19 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 	}
 	to.Actor, to.Request = actor.ref.ID, bytes.Clone(to.Request)
 	j := newPendingJoin(to, actor)
-	if !actor.joining.CompareAndSwap(nil, j) {
-		return nil, errJoinPending
-	}
 	j.counted = true
 	a.node.host.joins.Add(1)
-	_, err = a.joinable(to.Actor)         // a change that was pending may have ended meanwhile
-	if err == nil && a.node.relocates() { // looked at after it is counted: a relocation waits for it, or finds none
+	if !actor.joining.CompareAndSwap(nil, j) {
+		a.node.host.joins.Add(-1)
+		return nil, errJoinPending
+	}
+	_, err = a.joinable(to.Actor) // a change that was pending may have ended meanwhile
+	if err == nil && a.node.relocates() {
+		// It is looked at after the Join is counted: a relocation waits for it, or finds none.
 		err = errTakesNothing
 	}
 	if err != nil {
-		actor.joining.CompareAndSwap(j, nil)
-		a.node.host.joins.Add(-1)
+		j.uncount()
 		return nil, err
 	}
 	return j, nil
