@@ -113,7 +113,7 @@ func because(what, detail string) string {
 func (o *operation) step(now clock.Mono, e *Event) {
 	switch {
 	case e.Is == CutOver && o.at(e.Unit) == flies:
-		o.cutOver(e.Unit)
+		o.cutOver(now, e.Unit)
 		o.advance(now)
 	case e.Is == UnitEnded && (o.at(e.Unit) == flies || o.at(e.Unit) == cut):
 		o.unitEnded(now, e)
@@ -267,7 +267,7 @@ func (o *operation) advanceBatch(now clock.Mono) {
 
 // want asks for a permit if there is a unit for it.
 func (o *operation) want(now clock.Mono) {
-	if o.asked || !now.Reached(o.permitAt) {
+	if o.asked || o.flying >= o.flights.size || !now.Reached(o.permitAt) {
 		return
 	}
 	if _, _, ok := o.pick(now); ok {

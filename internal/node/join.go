@@ -152,8 +152,11 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 		return nil, errJoinPending
 	}
 	_, err = a.joinable(to.Actor) // a change that was pending may have ended meanwhile
+	// These are looked at after the Join is counted: a relocation waits for it, or finds none.
+	if spot := actor.spot.Load(); err == nil && spot != nil && spot.fate.claimed() {
+		err = errSpotMoves
+	}
 	if err == nil && a.node.relocates() {
-		// It is looked at after the Join is counted: a relocation waits for it, or finds none.
 		err = errTakesNothing
 	}
 	if err != nil {
