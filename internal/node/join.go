@@ -145,13 +145,14 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 	}
 	to.Actor, to.Request = actor.ref.ID, bytes.Clone(to.Request)
 	j := newPendingJoin(to, actor)
-	if !actor.joining.CompareAndSwap(nil, j) {
-		return nil, errJoinPending
-	}
 	j.counted = true
 	a.node.host.joins.Add(1)
+	if !actor.joining.CompareAndSwap(nil, j) {
+		a.node.host.joins.Add(-1)
+		return nil, errJoinPending
+	}
 	_, err = a.joinable(to.Actor) // a change that was pending may have ended meanwhile
-	// Looked at after it is counted: a relocation waits for it, or finds none.
+	// These are looked at after the Join is counted: a relocation waits for it, or finds none.
 	if spot := actor.spot.Load(); err == nil && spot != nil && spot.fate.claimed() {
 		err = errSpotMoves
 	}
@@ -159,8 +160,7 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 		err = errTakesNothing
 	}
 	if err != nil {
-		actor.joining.CompareAndSwap(j, nil)
-		a.node.host.joins.Add(-1)
+		j.uncount()
 		return nil, err
 	}
 	return j, nil
