@@ -128,7 +128,7 @@ type RelocateResult struct {
 // Before anything changes it looks whether all may go: no type has DisableRelocation, no peer of
 // the objects' mesh is configured by hand, the Store answers, and for each type there is a node;
 // for one it waits up to the deadline. Then the node is HostRelocating: nothing new begins here,
-// creations, joins and moves that are under way end, and all objects leave, MaxMoves at once: User Spots that
+// creations, joins and moves that are under way end, and all objects leave, up to MaxMoves at once: User Spots that
 // are PerActor, then Actors (members of such a Spot behind it, to the same node), then SpotWide
 // Spots with their members and Instance Spots. Each works on until its own turn to move has come.
 // They are spread over the targets by weight and by what these have. The node is HostRelocated

@@ -119,6 +119,8 @@ func (v *mover) Consume(claim *mailbox.Claim[message], m *message) {
 // captured is what goes along: segments of the payload, none of them copied again.
 type captured struct{ head, queue, state []byte }
 
+func (c *captured) size() int { return len(c.head) + len(c.queue) + len(c.state) }
+
 // capture ends what is saved and takes it, with state, timers and binding. In the Actor's
 // turn, so that no handler runs.
 func (v *mover) capture(bound *binding) (got captured, _ *Error) {
