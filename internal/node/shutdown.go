@@ -118,7 +118,8 @@ func (n *Node) shutdown(ctx context.Context) error {
 	return nil
 }
 
-// announce has no more work sent here. A Store that has just come back is told, too.
+// announce has no more work sent here. A Store that has just come back is told, too; one that
+// has given the RID to another process is not.
 func (n *Node) announce(ctx context.Context) error {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()
@@ -126,7 +127,7 @@ func (n *Node) announce(ctx context.Context) error {
 	defer cancel()
 	for wait := createWaitMin; ; wait = min(2*wait, createWaitMax) {
 		err := n.publish(ctx, opShutDown)
-		if err == nil || KindOf(err) != errkind.Unavailable || !pause(ctx, wait) {
+		if err == nil || KindOf(err) != errkind.Unavailable || n.over() || !pause(ctx, wait) {
 			return err
 		}
 	}
