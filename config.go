@@ -220,6 +220,9 @@ type Config struct {
 	// SetRelocationLimits.
 	MaxMoves, MaxRestores int
 
+	// Admin is a port for operators. Default: none.
+	Admin AdminPort
+
 	// Logger gets the node's log, each line with the RID as "node". The zero value logs
 	// nothing; then causes that callers are not told, such as a handler's panic, are lost.
 	// Level Debug tells each step of Joins and moves, with the OperationID. The Redis client

@@ -269,3 +269,49 @@ func (o ShutdownOutcome) String() string {
 		return fmt.Sprintf("ShutdownOutcome(%d)", uint8(o))
 	}
 }
+
+// ShutdownReason says why a shutdown was forced.
+type ShutdownReason uint8
+
+// The reasons.
+const (
+	// ShutdownReasonNone: it was not.
+	ShutdownReasonNone ShutdownReason = 0
+	// ShutdownDeadlineExceeded: its time was over; what was left was cut short.
+	ShutdownDeadlineExceeded ShutdownReason = 1
+	// ShutdownTeardownFailed: an OnClosing failed, or the Store or a port; the rest has ended all the
+	// same.
+	ShutdownTeardownFailed ShutdownReason = 2
+)
+
+// String returns the reason's name, without "Shutdown".
+func (r ShutdownReason) String() string {
+	switch r {
+	case ShutdownReasonNone:
+		return "None"
+	case ShutdownDeadlineExceeded:
+		return "DeadlineExceeded"
+	case ShutdownTeardownFailed:
+		return "TeardownFailed"
+	default:
+		return fmt.Sprintf("ShutdownReason(%d)", uint8(r))
+	}
+}
+
+// ShutdownResult is how a shutdown ended. Whatever it is, the process may end: nothing of the node
+// runs any more, and nothing is relocated because of a failure.
+type ShutdownResult struct {
+	Outcome ShutdownOutcome
+	Reason  ShutdownReason
+}
+
+// ShutdownResult returns how the node's shutdown ended; false if there was none, or it is not over.
+// Shutdown's error says the same at length.
+func (n *Node) ShutdownResult() (ShutdownResult, bool) {
+	inner, over := n.inner.ShutdownResult()
+	r := ShutdownResult{Reason: ShutdownReason(inner.Reason)}
+	if r.Reason != ShutdownReasonNone {
+		r.Outcome = ShutdownForced
+	}
+	return r, over
+}

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,6 +80,9 @@ func startCluster(o *demoOptions, verbose io.Writer) (*cluster, error) {
 		if id, err = newIdentity(time.Now()); err == nil {
 			c.tls = id.clients()
 		}
+	}
+	if err == nil && o.adminTokenFile != "" {
+		c.set.AdminToken, err = (&door{tokenFile: o.adminTokenFile}).token(strings.NewReader(""))
 	}
 	for i := range o.gateways() {
 		set := c.set
@@ -254,10 +258,13 @@ func (c *cluster) rows() []nodeRow {
 	for i, p := range nodes {
 		fate, state := p.fate()
 		switch {
-		case fate == fateUp && !p.serves():
+		case fate != fateUp:
+		case !p.serves():
 			state = "starting"
-		case fate == fateUp && p.doing.Load():
+		case p.doing.Load():
 			state = "relocating"
+		case p.hello.Admin != "":
+			state = "admin " + p.hello.Admin + "  " + state
 		}
 		rows[i] = nodeRow{RID: p.set.RID, Role: p.set.Role, Version: p.set.Version, PID: p.pid(), Up: fate == fateUp, State: state}
 	}

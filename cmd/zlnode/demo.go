@@ -51,6 +51,8 @@ type demoOptions struct {
 	rolling, maintenance bool
 	nodes                int
 	follow               time.Duration
+	// adminTokenFile has the token of the nodes' admin ports; "": they have none.
+	adminTokenFile string
 	// killGateway kills one of two gateways halfway through.
 	killGateway bool
 	// transport is what the clients connect by; check parses its name.
@@ -167,6 +169,8 @@ small keys stay.`,
 	f.DurationVar(&o.tick, "tick", 50*time.Millisecond, "time between two requests of a bot, a `duration`")
 	f.IntVar(&o.moves, "moves", 2, "`number` of one-way messages of a bot per tick")
 	f.StringVar(&o.store, "store", "", "`URL` of the Redis that is the Location Store, such as redis://127.0.0.1:6379")
+	f.StringVar(&o.adminTokenFile, "admin-token-file", "", "`file` with a token by which `zlnode status` and others operate the nodes")
+	_ = f.MarkHidden("admin-token-file") // it is there
 	f.BoolVar(&o.json, "json", false, "print one JSON object at the end, and nothing else")
 	f.BoolVar(&o.verbose, "verbose", false, "write the nodes' logs to standard error, and with --json the progress too")
 	return cmd

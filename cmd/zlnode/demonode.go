@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,8 @@ const (
 	nodeStartTime = 20 * time.Second
 	// nodeStopTime bounds its shutdown; what is left then is cut short.
 	nodeStopTime = 10 * time.Second
+	// nodeFollowTime is how long a node that SIGTERM ends has messages follow what has left it.
+	nodeFollowTime = time.Second
 )
 
 // nodeSettings is what the demo tells a node process, as one line of JSON on its
@@ -50,6 +53,8 @@ type nodeSettings struct {
 	Follow  time.Duration `json:"follow,omitempty"`
 	// Drain is for the nodes of `zlnode bench drain`.
 	Drain *drainSettings `json:"drain,omitempty"`
+	// AdminToken has the node open an admin port with that token.
+	AdminToken []byte `json:"admin_token,omitempty"`
 	// Runs is the file in which a node of roleRace notes what its factories do; "": none.
 	Runs string `json:"runs,omitempty"`
 }
@@ -73,6 +78,7 @@ type nodeReady struct {
 	Role     string `json:"role"`
 	PID      int    `json:"pid"`
 	Sessions string `json:"sessions,omitempty"` // the address for clients
+	Admin    string `json:"admin,omitempty"`    // the address for operators
 	// Lifecycle is the generation of the process.
 	Lifecycle uint64 `json:"lifecycle,omitempty"`
 	Error     string `json:"error,omitempty"`
@@ -104,20 +110,24 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 		return fmt.Errorf("demo-node is started by `zlnode demo` and `zlnode bench`, which write its settings to standard input: %w", err)
 	}
 
-	terminate := make(chan os.Signal, 1)
+	terminate, signals := make(chan os.Signal, 1), make(chan os.Signal)
 	signal.Notify(terminate, syscall.SIGTERM)
-	ctx, end := context.WithCancelCause(context.Background())
+	starting, giveUp := context.WithCancel(context.Background())
+	wanted, end := context.WithCancel(context.Background())
 	orders := make(chan nodeOrder)
 	go func() { // ends with its input, at the latest with the process
-		readOrders(in, orders, ctx.Done())
-		end(nil)
+		readOrders(in, orders, wanted.Done())
+		giveUp()
+		end()
 	}()
-	go func() { // ends at the signal, at the latest with the process
-		<-terminate
-		end(errTerminated)
+	go func() { // ends with the process
+		for s := range terminate {
+			giveUp()
+			signals <- s
+		}
 	}()
 
-	served, err := startDemoNode(ctx, set, stderr)
+	served, err := startDemoNode(starting, set, stderr)
 	ready := nodeReady{RID: set.RID, Role: set.Role, PID: os.Getpid()}
 	switch {
 	case err != nil:
@@ -127,24 +137,39 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 		if ports := served.node.SessionAddrs(); len(ports) > 0 {
 			ready.Sessions = ports[0].String()
 		}
+		if port := served.node.AdminAddr(); port != nil {
+			ready.Admin = port.String()
+		}
 	}
 	told := json.NewEncoder(stdout).Encode(ready)
 	if err != nil {
 		return err
 	}
-	if told == nil {
-		told = served.serve(ctx, orders, stdout)
+	node, serving := served.node, make(chan error, 1)
+	go func() {
+		if told == nil {
+			told = served.serve(wanted, orders, stdout)
+		}
+		if told != nil {
+			end()
+		}
+		serving <- told
+	}()
+	context.AfterFunc(wanted, func() { _ = stopDemoNode(node) }) // which returns what the node's own end does
+	ended := node.RunUntilSignal(context.Background(), zlnode.RunOptions{
+		Signals: signals, Budget: nodeStopTime, Follow: nodeFollowTime,
+		// Without an operator the demo shows what the end of a node means to what lives there.
+		StayAndEnd: set.AdminToken == nil,
+	})
+	end()
+	if err := errors.Join(<-serving, ended.Lost); err != nil {
+		return errors.Join(err, ended.Shutdown)
 	}
-	lost := served.node.Err()
-	disorder := stopDemoNode(served.node)
-	if err := errors.Join(told, lost); err != nil {
-		return errors.Join(err, disorder)
-	}
-	if disorder != nil {
-		return fmt.Errorf("%w: %w", errDisorder, disorder)
-	}
-	if cause := context.Cause(ctx); errors.Is(cause, errTerminated) {
-		return cause
+	switch {
+	case ended.Abandoned != nil, ended.Shutdown != nil:
+		return fmt.Errorf("%w: %w", errDisorder, cmp.Or(ended.Shutdown, errors.New("a third signal")))
+	case ended.Signal != nil:
+		return errTerminated
 	}
 	return nil
 }
@@ -167,6 +192,9 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*se
 	}
 	if set.Follow != 0 {
 		followFor(&cfg, set.Follow)
+	}
+	if set.AdminToken != nil {
+		cfg.Admin = zlnode.AdminPort{Addr: "127.0.0.1:0", Token: set.AdminToken}
 	}
 	world := newWorld(set.Rolls)
 	app := world.app

@@ -164,7 +164,7 @@ func (d *drain) awaitMembers(ctx context.Context) error {
 
 // measure relocates the source. The targets are watched from before.
 func (d *drain) measure(ctx context.Context, progress io.Writer) (m drainMeasure, err error) {
-	ctx, cancel := context.WithTimeout(ctx, drainTime+answerTime)
+	ctx, cancel := context.WithTimeout(ctx, drainTime+orderTime)
 	defer cancel()
 	stood := newStand()
 	nodes := d.cluster.present()

@@ -27,7 +27,7 @@ func runHere(args ...string) (status int, stdout, stderr string) {
 
 func TestHelpTellsWhatThereIs(t *testing.T) {
 	status, out, _ := runHere("--help")
-	for _, want := range []string{"zlnode demo", "demo ", "bench ", "version "} {
+	for _, want := range []string{"zlnode demo", "demo ", "bench ", "version ", "status ", "cordon ", "uncordon ", "relocate ", "shutdown ", "limits "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the help does not tell of %q:\n%s", want, out)
 		}
@@ -42,6 +42,15 @@ func TestHelpTellsWhatThereIs(t *testing.T) {
 	for _, flag := range []string{"--bots", "--for", "--tick", "--moves", "--store", "--json", "--verbose", "--join", "--hop", "--transport", "--rolling", "--maintenance", "--nodes", "--follow"} {
 		if !strings.Contains(out, flag) {
 			t.Errorf("the help of demo does not tell of %s:\n%s", flag, out)
+		}
+	}
+	if strings.Contains(out, "admin-token-file") {
+		t.Errorf("the help of demo shows the hidden flag:\n%s", out)
+	}
+	_, out, _ = runHere("relocate", "--help")
+	for _, flag := range []string{"--watch", "--mode", "--target-version", "--timeout", "--token-file", "ZLNODE_ADMIN_TOKEN", "Exit status"} {
+		if !strings.Contains(out, flag) {
+			t.Errorf("the help of relocate does not tell of %s:\n%s", flag, out)
 		}
 	}
 	_, out, _ = runHere("bench", "create", "--help")

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// relocateTime bounds a relocation, and answerTime the wait for its end behind the follow:
+	// relocateTime bounds a relocation, and orderTime the wait for its end behind the follow:
 	// members of PerActor rooms may end later.
 	relocateTime = 30 * time.Second
-	answerTime   = relocateTime + 2*settleTime
+	orderTime   = relocateTime + 2*settleTime
 	// rollGateways is how many gateways there are if nodes are relocated.
 	rollGateways = 2
 	// versionNow is of the nodes that the demo begins with, versionNext of those that follow them.
@@ -117,7 +117,7 @@ func (r *roller) replace(s *rollStep) error {
 		*took = time.Since(began)
 		began = time.Now()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime+r.options.follow)
+	ctx, cancel := context.WithTimeout(context.Background(), orderTime+r.options.follow)
 	defer cancel()
 	p.doing.Store(true)
 	defer p.doing.Store(false)

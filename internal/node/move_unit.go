@@ -53,7 +53,10 @@ func (n *Node) moveUnit(ctx context.Context, u unit, to process, deadline clock.
 	if n.linkOf(to) == nil {
 		return stays(errUnitNoTarget.of(opRelocate, u.cell.ref.ID))
 	}
-	if u.kind.IsSpot() {
+	switch {
+	case u.kind == wire.UnitWide:
+		return r.moveWide(ctx)
+	case u.kind.IsSpot():
 		return r.moveSpot(ctx)
 	}
 	return r.moveActor(ctx)
