@@ -154,17 +154,17 @@ func (o *moveOut) moved(row *store.Authority) {
 	var value any
 	_ = o.cell.inStep(func(t *turn) *Error {
 		value = o.cell.instance
-		v.left(t.claim, n.linkOf(o.to), ref, version)
+		v.left(t.claim, n.linkOf(o.to), ref, version, o.followsFor())
 		return nil
 	}) // refused only if the node ends
 	o.now.Store(&ref)
 	n.routes.drop(ref.ID)
 	n.counters.movedOut.Add(1)
 	o.log("a move is committed", nil)
-	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
+	o.until.Store(int64(clock.Now().Add(o.followsFor())))
 	failpoint.Hit("R14.S.after")
 	if o.unit.IsSpot() {
-		o.closeBehind(value)
+		o.leaveShell(value)
 	}
 }
 

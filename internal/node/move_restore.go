@@ -1,6 +1,8 @@
 package node
 
 import (
+	"context"
+
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -18,6 +20,8 @@ type staged struct {
 	timers   *timer.Set
 	binding  binding
 	saved    []message
+	topics   []subscription // of a Spot
+	began    uint64
 	failure  *relay.Failure
 
 	clientGone bool // the Session that the Actor was bound to is over
@@ -25,6 +29,7 @@ type staged struct {
 
 var (
 	errRestoreLate = &relay.Failure{Kind: errkind.DeadlineExceeded, Text: "its factory and its adapter did not end by the move's deadline"}
+	errSpotLate    = &relay.Failure{Kind: errkind.DeadlineExceeded, Text: "its spot did not open at the target by the move's deadline"}
 	errFixedHere   = &relay.Failure{Kind: errkind.Rejected, Text: "its type has DisableRelocation at the target; all nodes give a type the same policy"}
 )
 
@@ -39,11 +44,11 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 		happened.Failure = errFixedHere
 		return happened
 	}
-	if happened.Failure = i.findSpot(); happened.Failure != nil {
-		return happened
-	}
 	ctx, cancel := untilTime(n.life, e.Deadline)
 	defer cancel()
+	if happened.Failure = i.findSpot(ctx); happened.Failure != nil {
+		return happened
+	}
 	if full := n.movesIn.enter(ctx, deadlineOf(ctx)); full != nil {
 		happened.Failure = failureOfMove(full)
 		return happened
@@ -65,6 +70,7 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 		happened.Failure, happened.MayAct = s.failure, n.mayActIn(epoch)
 		if s.failure == nil {
 			cell.instance, i.binding, i.clientGone = s.instance, s.binding, s.clientGone
+			i.topics, i.subscribed = s.topics, s.began
 			i.setTimers(s.timers)
 			err := i.inTurn(func(*turn) { i.queue.saved = s.saved })
 			if err != nil {
@@ -88,13 +94,20 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 	}
 }
 
-// findSpot finds the Spot of an Actor that follows it to this node.
-func (i *moveIn) findSpot() *relay.Failure {
+// findSpot finds the Spot of an Actor that follows it to this node, and waits until that is open.
+func (i *moveIn) findSpot(ctx context.Context) *relay.Failure {
 	i.mu.Lock()
 	id, member := i.spotID, i.member
 	i.mu.Unlock()
 	if i.unit != wire.UnitActor || !member {
 		return nil
+	}
+	if comes, ok := i.node.moves.preparing.Load(id); ok {
+		select {
+		case <-comes.over:
+		case <-ctx.Done():
+			return errSpotLate
+		}
 	}
 	if i.spot = i.node.cellOf(id, store.UserSpot); i.spot == nil || i.spot.tenure.Load() != owned || i.spot.gone.Load() {
 		return &relay.Failure{Kind: errkind.NotFound, Text: "the spot of the actor is not at node " + i.node.cfg.RID}
@@ -145,6 +158,10 @@ func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from pr
 			return lost(err)
 		}
 	}
+	for topic, number := range m.Subscriptions {
+		s.topics = append(s.topics, subscription{string(topic), number})
+	}
+	s.began = m.Began
 	s.clientGone = m.ClientGone
 	if m.HasBinding {
 		var unreachable *Error

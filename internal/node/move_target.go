@@ -44,6 +44,10 @@ type moveIn struct {
 
 	clientGone bool // the Actor's client is to be told of as gone
 
+	// Of a Spot: what it subscribes to, and how often it has.
+	topics     []subscription
+	subscribed uint64
+
 	events inbox[relay.TargetEvent]
 
 	mu       sync.Mutex
@@ -200,7 +204,7 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	case relay.TargetMerge:
 		happened.Is = relay.TargetMerged
 		failpoint.Hit("R12.before")
-		i.merge()
+		i.merge(&e.Row)
 		i.log("a move to here is committed", nil)
 		i.leaveRow() // which may have to be written again before a callback may run
 		failpoint.Hit("R12.after")
@@ -449,7 +453,7 @@ func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
 }
 
 // merge makes the Actor this node's, with dispatch closed.
-func (i *moveIn) merge() {
+func (i *moveIn) merge(row *store.Authority) {
 	n, cell := i.node, i.cell
 	_ = i.inTurn(func(t *turn) {
 		i.queue.known, i.queue.upTo = true, i.queue.in.Last()
@@ -457,12 +461,18 @@ func (i *moveIn) merge() {
 		case i.unit.IsSpot():
 			t.claim.Join(cell.group.Load())
 			cell.used.Store(int64(clock.Now()))
+			cell.subscribeAgain(i.topics, i.subscribed)
+			cell.awaitMembers(row.MembersLeft)
 		case i.spot != nil:
 			g := i.spot.group.Load()
 			t.claim.Join(g)
 			cell.group.Store(g)
-			cell.spot.Store(i.spot)
-			i.visitor = nil // the Actor is a member
+			if i.visitor == nil {
+				i.spot.memberCame(cell)
+			} else {
+				cell.spot.Store(i.spot)
+				i.visitor = nil // the Actor is a member
+			}
 		}
 		if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
 			cell.bind(binding{})
