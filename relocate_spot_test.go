@@ -37,7 +37,11 @@ func TestANodeMovesItsSpots(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.ticks("a")
+			for kind == "hall" && len(e.notes.of("ran")) == 0 { // until the topic is known to have a subscriber
+				e.publishes("weather", "fog")
+			}
 			e.asks(spot, "before")
+			had := len(e.asks(spot, "and"))
 			e.notes.clear()
 
 			moved := e.stopsMove(id)
@@ -65,17 +69,24 @@ func TestANodeMovesItsSpots(t *testing.T) {
 			}
 			e.ticks("b")
 			e.eventually("OnClosing", func() bool { return len(e.did("closing")) == 1 })
-			if got, want := e.did(), []string{"closing at a RelocationOut 1 true false", "configure at b true", "initialize at b true"}; !slices.Equal(got, want) {
+			if got, want := e.did(), []string{fmt.Sprintf("closing at a RelocationOut %d true false", had), "configure at b true", "initialize at b true"}; !slices.Equal(got, want) {
 				t.Errorf("%s: callbacks %q, want %q", kind, got, want)
 			}
-			sent := slices.DeleteFunc(slices.Clone(done), func(line string) bool { return line == "4" || line == "rain" })
-			if want := []string{"1", "2", "3", "there"}; kind == "hall" && (!slices.Equal(sent, want) || !slices.Contains(done, "rain")) {
-				t.Errorf("done %q", done)
-			} else if kind == "shelf" && !slices.Equal(sent, append([]string{"before"}, want...)) {
+			if kind == "shelf" {
+				if !slices.Equal(done[:2], []string{"before", "and"}) {
+					t.Errorf("its state is %q", done)
+				}
+				done = done[2:]
+			}
+			of := func(sender ...string) []string {
+				return slices.DeleteFunc(slices.Clone(done), func(line string) bool { return !slices.Contains(sender, line) })
+			}
+			if !slices.Equal(of("1", "2", "there"), []string{"1", "2", "there"}) || !slices.Equal(of("3", "4"), []string{"3", "4"}) ||
+				len(of("rain")) != map[string]int{"hall": 1, "shelf": 0}[kind] {
 				t.Errorf("done %q", done)
 			}
 			if kind == "hall" {
-				for len(slices.DeleteFunc(e.asks(spot, "look"), func(line string) bool { return line != "sun" })) == 0 {
+				for !slices.Contains(e.asks(spot, "look"), "sun") {
 					e.publishes("weather", "sun")
 				}
 			}

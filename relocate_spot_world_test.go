@@ -81,6 +81,10 @@ func (e *estate) app() *zlnode.App {
 		e.notes.add("ran %s %s", c.Node().RID(), line)
 		return h.Done, nil
 	}
+	fixed := zlnode.DefineActor(app, "fixed", func(*zlnode.ActorContext) (*walker, error) { return &walker{w: e.walk}, nil }, zlnode.DisableRelocation)
+	zlnode.OnRequest(fixed, "join", func(c *zlnode.ActorCall, v *walker, to walkTo) (struct{}, error) {
+		return struct{}{}, to.register(c, v)
+	})
 	hall := zlnode.DefineUserSpot(app, "hall", make, zlnode.PerActor, zlnode.RecreateOnRelocation)
 	zlnode.OnTopic(hall, "note", func(c *zlnode.SpotCall, h *holding, line string) error {
 		_, err := note(c, h, line)
@@ -123,10 +127,17 @@ func (e *estate) app() *zlnode.App {
 	return app
 }
 
-func newEstate(w *world) *estate {
+func newEstate(w *world) *estate { return newEstateWith(w, zlnode.Config{}) }
+
+// newEstateWith has servers of that Config.
+func newEstateWith(w *world, server zlnode.Config) *estate {
 	e := &estate{world: w, gate: newGate(), walk: &walkWorld{}}
 	app := e.app()
-	e.a, e.b = e.server("a", app), e.server("b", app)
+	server.Role = zlnode.RoleServer
+	server.RID = "a"
+	e.a = e.start(server, app)
+	server.RID = "b"
+	e.b = e.start(server, app)
 	e.c = e.start(zlnode.Config{RID: "c", Role: zlnode.RoleClient, Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: "player"}}}, app)
 	e.linked(e.c, 2)
 	e.linked(e.a, 1)

@@ -86,6 +86,7 @@ type shell struct {
 // behind it ends at once.
 func (o *moveOut) leaveShell(value any) {
 	s := &shell{out: o, value: value}
+	o.node.shells.Add(1)
 	o.cell.fate.shell.Store(s)
 	if o.cell.members.none() {
 		s.ends.Do(s.end)
@@ -98,7 +99,7 @@ func (o *moveOut) leaveShell(value any) {
 func (c *objectCell) memberLeft() {
 	c.members.leave()
 	if s := c.fate.shell.Load(); s != nil && c.members.none() {
-		s.ends.Do(func() { c.node.tasks.Go(s.end) })
+		s.ends.Do(func() { c.node.tasks.Go(s.end) }) // else the node has ended
 	}
 }
 
@@ -115,6 +116,7 @@ func (c *objectCell) whereTo() (to process, left bool) {
 // or the time for that is over; its messages follow for their time from then on.
 func (s *shell) end() {
 	o, n := s.out, s.out.node
+	defer n.shells.Add(-1)
 	deadline := max(o.deadline, clock.Now().Add(n.cfg.CreateTimeout))
 	ctx, cancel := untilTime(n.life, deadline)
 	defer cancel()
