@@ -15,6 +15,7 @@ import (
 // req: CL-01, RL-17
 func TestANodeMovesItsSpots(t *testing.T) {
 	onEstate(t, func(t *testing.T, e *estate) {
+		beside := e.createSpotAt(e.c, "a", "hall")
 		for _, kind := range []string{"hall", "shelf"} {
 			e.notes.clear()
 			var id string
@@ -39,6 +40,7 @@ func TestANodeMovesItsSpots(t *testing.T) {
 			e.ticks("a")
 			for kind == "hall" && len(e.notes.of("ran")) == 0 { // until the topic is known to have a subscriber
 				e.publishes("weather", "fog")
+				e.idle()
 			}
 			e.asks(spot, "before")
 			had := len(e.asks(spot, "and"))
@@ -54,6 +56,7 @@ func TestANodeMovesItsSpots(t *testing.T) {
 			}()
 			if kind == "hall" {
 				e.publishes("weather", "rain")
+				e.members(beside.ID) // by the same link, so the node has it
 			}
 			e.gate.open <- struct{}{}
 			if err := receive(t, moved); err != nil {
@@ -88,6 +91,7 @@ func TestANodeMovesItsSpots(t *testing.T) {
 			if kind == "hall" {
 				for !slices.Contains(e.asks(spot, "look"), "sun") {
 					e.publishes("weather", "sun")
+					e.idle()
 				}
 			}
 			e.inOrder()
