@@ -114,6 +114,20 @@ func (p *process) heard(word string) (string, error) {
 	}
 }
 
+// all takes all lines that begin with the word, and returns what is behind it.
+func (p *process) all(word string) (rest []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lines = slices.DeleteFunc(p.lines, func(line string) bool {
+		tail, is := strings.CutPrefix(line, word+" ")
+		if is {
+			rest = append(rest, tail)
+		}
+		return is
+	})
+	return rest
+}
+
 // tell gives it a line.
 func (p *process) tell(line string) error {
 	p.mu.Lock()
