@@ -35,6 +35,7 @@ type order struct {
 	Witness string        // its file
 	Store   string        // the address of an embedded Store: the child is that, and no node
 	Build   int           // of the application: see newApp
+	Speaks  [2]uint16     // protocol versions; zero: the program's
 	Budget  time.Duration // for its end by a signal: see zlnode.RunOptions
 }
 
@@ -81,8 +82,8 @@ func runChild() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	o.Config.Logger = zerolog.New(os.Stderr).With().Timestamp().Str("rid", o.Config.RID).Logger().Level(zerolog.WarnLevel)
-	started, err := hook.Start(ctx, o.Config, newApp(w, o.Build), func(c *node.Config) {
-		c.Observe, c.MoveValidity = observe(w), validity
+	started, err := hook.Start(ctx, o.Config, newApp(w, max(o.Build, program)), func(c *node.Config) {
+		c.Observe, c.MoveValidity, c.Speaks = observe(w), validity, o.Speaks
 	})
 	if err != nil {
 		return err

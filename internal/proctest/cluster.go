@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -72,10 +73,12 @@ type object struct {
 	id, typ string
 }
 
-// build is a program, as nodes see it.
+// build is a program, and what nodes see of it.
 type build struct {
-	number  int
+	exe     string // "": this one
 	version string
+	number  int
+	speaks  [2]uint16
 }
 
 func (o *object) actor() bool { return o.typ == walkerType }
@@ -102,8 +105,12 @@ func (c *Cluster) to(o *object) zlnode.Addr {
 var meshKey = []byte("a mesh key for process tests")
 
 // Start starts the Store, the nodes and the sender, and waits until all are linked.
-func Start(ctx context.Context, opts Options) (c *Cluster, err error) {
+func Start(ctx context.Context, opts Options) (*Cluster, error) { return start(ctx, opts, nil) }
+
+// start has nodes run the builds, if they are not this program.
+func start(ctx context.Context, opts Options, builds map[string]build) (c *Cluster, err error) {
 	c = &Cluster{opts: opts, nodes: map[string]*process{}, builds: map[string]build{}}
+	maps.Copy(c.builds, builds)
 	var b [6]byte
 	rand.Read(b[:])
 	c.namespace = "proc-" + hex.EncodeToString(b[:])
@@ -171,6 +178,9 @@ func (c *Cluster) address(rid string) (string, error) {
 
 // spawn runs this program as a process of the cluster, or another one, at its host.
 func (c *Cluster) spawn(host, name string, args ...string) (*process, error) {
+	if exe := c.builds[host].exe; exe != "" {
+		args = []string{exe}
+	}
 	if len(args) == 0 {
 		exe, err := os.Executable()
 		if err != nil {
@@ -282,7 +292,7 @@ func (c *Cluster) StartNode(rid string) error {
 	}
 	c.nodes[rid] = p
 	c.all = append(c.all, p)
-	if err := p.begin(&order{Config: cfg, Witness: filepath.Join(c.opts.Dir, p.name), Build: c.builds[rid].number, Budget: c.opts.Budget}); err != nil {
+	if err := p.begin(&order{Config: cfg, Witness: filepath.Join(c.opts.Dir, p.name), Build: c.builds[rid].number, Speaks: c.builds[rid].speaks, Budget: c.opts.Budget}); err != nil {
 		return err
 	}
 	if rid == gatewayRID {
