@@ -215,6 +215,7 @@ func newApp(w *witness.Writer, build int) *zlnode.App {
 	})
 	zlnode.OnRequest(t, "join", func(c *zlnode.ActorCall, v *walker, to walkOrder) (string, error) { return v.join(c, to) })
 	zlnode.OnRequest(t, "where", func(c *zlnode.ActorCall, _ *walker, _ struct{}) (string, error) { return c.Node().RID(), nil })
+	zlnode.OnRequest(t, "spot", func(c *zlnode.ActorCall, _ *walker, _ struct{}) (string, error) { return c.Actor().SpotID(), nil })
 	zlnode.OnRequest(t, "state", func(_ *zlnode.ActorCall, v *walker, _ struct{}) (string, error) { return string(v.more), nil })
 	zlnode.OnTimer(t, "tick", func(*zlnode.ActorCall, *walker, zlnode.Tick) error { return nil })
 	zlnode.DefineEntrySpot(app, func(*zlnode.SpotContext) (*place, error) { return &place{fresh()}, nil })

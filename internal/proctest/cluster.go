@@ -355,6 +355,40 @@ func (c *Cluster) Actors(ctx context.Context, actors int) error {
 	return nil
 }
 
+// members makes a User Spot at the first server with Actors in it, which are there, too.
+func (c *Cluster) members(ctx context.Context, spot, typ string, actors int) error {
+	at := c.opts.Servers[0]
+	if err := errors.Join(c.place(ctx, spot, typ, at), c.Actors(ctx, actors)); err != nil {
+		return err
+	}
+	for i := range actors {
+		to := c.sender.Actor(actorID(i))
+		err := poll(ctx, actorID(i)+" joins "+spot, func() (bool, error) {
+			if in, err := zlnode.Request[string](ctx, to, "spot", struct{}{}); err != nil || in == spot {
+				return err == nil, err
+			}
+			_, err := zlnode.Request[string](ctx, to, "join", walkOrder{Spot: spot, Timeout: c.opts.Timeout})
+			return false, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cells makes Instance Spots.
+func (c *Cluster) cells(ctx context.Context, cells int) error {
+	for i := range cells {
+		o := object{fmt.Sprintf("cell-%d", i), cellType}
+		if _, err := zlnode.Request[string](ctx, c.sender.Instance(o.id, o.typ), "where", struct{}{}); err != nil {
+			return err
+		}
+		c.objects = append(c.objects, o)
+	}
+	return nil
+}
+
 func actorID(i int) string { return fmt.Sprintf("actor-%d", i) }
 
 // Settle heals what may be healed by hand: each object answers, or it was lost with a process

@@ -25,6 +25,9 @@ var unasked = []string{"R01.before", "R01.T.before", "R01.T.after", "R13.before"
 
 var kindsOfUnits = []kindOfUnit{
 	{"actor", func(c *Cluster, ctx context.Context) error { return c.Actors(ctx, 6) }, unasked},
+	{"room", func(c *Cluster, ctx context.Context) error { return c.members(ctx, placePrefix+"a", roomType, 5) }, nil},
+	{"hall", func(c *Cluster, ctx context.Context) error { return c.members(ctx, "hall", hallType, 5) }, nil},
+	{"cell", func(c *Cluster, ctx context.Context) error { return c.cells(ctx, 5) }, nil},
 }
 
 func (k *kindOfUnit) of(steps []string) []string {
