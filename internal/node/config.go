@@ -114,6 +114,10 @@ type Config struct {
 	// TimerClock, if set, is the timers' clock: for tests.
 	TimerClock timer.Clock
 
+	// Speaks are the oldest and the newest protocol version of the node's links; zero: this
+	// program's. For tests, which have nodes of other programs so.
+	Speaks [2]uint16
+
 	// Observe, if set, is told what happens to Actors and Spots, where it happens and before
 	// anything follows from it: for tests.
 	Observe func(*Event)

@@ -158,7 +158,7 @@ func (m *mesh) open() error {
 	}
 	m.link = link.Config{
 		Mesh: m.named(), RID: n.cfg.RID, Lifecycle: n.id.Lifecycle, Role: m.role(),
-		Keys: m.cfg.Keys, Window: linkCreditBytes,
+		Keys: m.cfg.Keys, Window: linkCreditBytes, MinVersion: n.cfg.Speaks[0], MaxVersion: n.cfg.Speaks[1],
 	}
 	if err := errors.Join(m.link.Validate(), n.liveConfig.Validate()); err != nil {
 		return &Error{Kind: errkind.InvalidOperation, Op: "start", Object: n.cfg.RID, Err: err}

@@ -34,6 +34,9 @@ type order struct {
 	Config  zlnode.Config // of a node
 	Witness string        // its file
 	Store   string        // the address of an embedded Store: the child is that, and no node
+	Build   int           // of the application: see newApp
+	Speaks  [2]uint16     // protocol versions; zero: the program's
+	Budget  time.Duration // for its end by a signal: see zlnode.RunOptions
 }
 
 // hello is what a child announces itself with.
@@ -70,7 +73,7 @@ func runChild() error {
 		}
 		defer s.Close()
 		say("ready", hello{})
-		return serve(in, nil)
+		return serve(in, nil, nil)
 	}
 	w, err := witness.Create(o.Witness, recordsMax)
 	if err != nil {
@@ -79,8 +82,8 @@ func runChild() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	o.Config.Logger = zerolog.New(os.Stderr).With().Timestamp().Str("rid", o.Config.RID).Logger().Level(zerolog.WarnLevel)
-	started, err := hook.Start(ctx, o.Config, newApp(w), func(c *node.Config) {
-		c.Observe, c.MoveValidity = observe(w), validity
+	started, err := hook.Start(ctx, o.Config, newApp(w, max(o.Build, program)), func(c *node.Config) {
+		c.Observe, c.MoveValidity, c.Speaks = observe(w), validity, o.Speaks
 	})
 	if err != nil {
 		return err
@@ -90,14 +93,26 @@ func runChild() error {
 	if all := n.SessionAddrs(); len(all) > 0 {
 		told.Sessions = all[0].String()
 	}
+	served := make(chan error, 1)
+	go func() { // signals end the node while this waits for a line
+		failed := serve(in, n, w)
+		stop, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		if err := n.Shutdown(stop); failed == nil && n.Err() == nil {
+			failed = err // a node that has lost its lease ends as it can
+		}
+		served <- failed
+	}()
 	say("ready", told)
-	failed := serve(in, n)
-	stop, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	defer cancel()
-	if err := n.Shutdown(stop); failed == nil && n.Err() == nil {
-		failed = err // a node that has lost its lease ends as it can
+	r := n.RunUntilSignal(context.Background(), zlnode.RunOptions{Budget: o.Budget})
+	if r.Signal == nil {
+		return <-served
 	}
-	return failed
+	say("ended", fmt.Sprintf("%+v", r))
+	if code := r.ExitCode(); code != 0 {
+		os.Exit(code)
+	}
+	return nil
 }
 
 // say writes a line for the parent: a word and a value.
@@ -109,12 +124,34 @@ func say(word string, v any) {
 	fmt.Println(word, string(b))
 }
 
+// view is what a child says of its node.
+type view struct {
+	State string
+	Ready bool
+	Peers map[string]string // their states
+	Stuck []string          // the ids of objects
+}
+
+func viewOf(n *zlnode.Node) view {
+	v := view{State: n.State().String(), Ready: n.Ready(), Peers: map[string]string{}}
+	for _, s := range n.StuckObjects() {
+		v.Stuck = append(v.Stuck, s.Ref.ID)
+	}
+	for _, p := range n.Peers() {
+		if p.Channel == "" {
+			v.Peers[p.RID] = p.State.String()
+		}
+	}
+	return v
+}
+
 // serve does what the parent says, until it says no more:
 //
-//	arm <specification>  arms failpoints
-//	stuck                answers with the ids of the stuck objects
-//	peers                answers with the states of the node's peers
-func serve(in *bufio.Scanner, n *zlnode.Node) error {
+//	arm <specification>   arms failpoints
+//	view                  answers with a view
+//	relocate <Relocate>   begins a relocation, and answers with its RelocateResult
+//	relocation            answers with the Relocation
+func serve(in *bufio.Scanner, n *zlnode.Node, w *witness.Writer) error {
 	for in.Scan() {
 		word, rest, _ := strings.Cut(in.Text(), " ")
 		switch word {
@@ -123,20 +160,26 @@ func serve(in *bufio.Scanner, n *zlnode.Node) error {
 				return err
 			}
 			say("armed", rest)
-		case "stuck":
-			ids := []string{}
-			for _, s := range n.StuckObjects() {
-				ids = append(ids, s.Ref.ID)
+		case "view":
+			say("view", viewOf(n))
+		case "relocate":
+			var r zlnode.Relocate
+			if err := json.Unmarshal([]byte(rest), &r); err != nil {
+				return err
 			}
-			say("stuck", ids)
-		case "peers":
-			states := map[string]string{}
-			for _, p := range n.Peers() {
-				if p.Channel == "" {
-					states[p.RID] = p.State.String()
+			go func() {
+				result, err := n.Relocate(context.Background(), r)
+				if err != nil {
+					result = zlnode.RelocateResult{Outcome: zlnode.RelocateBlocked, Text: err.Error()}
 				}
-			}
-			say("peers", states)
+				if result.Outcome == zlnode.RelocateRelocated {
+					w.Note(witness.Record{Kind: witness.Vacated})
+				}
+				say("relocated", result)
+			}()
+		case "relocation":
+			r, _ := n.Relocation()
+			say("relocation", r)
 		default:
 			return fmt.Errorf("command %q is not known", word)
 		}

@@ -1,11 +1,13 @@
 package proctest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -32,6 +34,9 @@ type Options struct {
 	Behind  func(*zlnode.Config) // has the node be dialled by a road
 	Hosts   *Hosts               // each process has its own; nil: all are on this one
 	Timeout time.Duration        // of Joins and requests
+	Follow  time.Duration        // how long messages follow what has moved; 0: 20 s
+	Pace    time.Duration        // of each sender; 0: pace
+	Budget  time.Duration        // for a node's end by a signal; 0: the default
 	// Patience is how long the test may take.
 	Patience time.Duration
 }
@@ -57,20 +62,63 @@ type Cluster struct {
 	load      *load
 	gate      atomic.Pointer[string] // the address of the Sessions' port
 	seen      map[witness.Kind]int   // how many of each were witnessed, once it has stopped
-	unsettled []string               // Actors that did not settle
+	unsettled []string               // objects that did not settle
+	objects   []object               // that live in it, or did
+	mayEnd    bool                   // objects may have ended with their node in order
+	builds    map[string]build       // of nodes that run another one than all
+}
+
+// object is an Actor or a Spot that the load and the end of a test know.
+type object struct {
+	id, typ string
+}
+
+// build is a program, and what nodes see of it.
+type build struct {
+	exe     string // "": this one
+	version string
+	number  int
+	speaks  [2]uint16
+}
+
+func (o *object) actor() bool { return o.typ == walkerType }
+
+func rank(o object) int {
+	if o.actor() {
+		return 0
+	}
+	return 1
+}
+
+// to returns its address.
+func (c *Cluster) to(o *object) zlnode.Addr {
+	switch o.typ {
+	case walkerType:
+		return c.sender.Actor(o.id)
+	case cellType:
+		return c.sender.Instance(o.id, "") // what ended does not begin anew
+	default:
+		return c.sender.Spot(o.id)
+	}
 }
 
 var meshKey = []byte("a mesh key for process tests")
 
 // Start starts the Store, the nodes and the sender, and waits until all are linked.
-func Start(ctx context.Context, opts Options) (c *Cluster, err error) {
-	c = &Cluster{opts: opts, nodes: map[string]*process{}}
+func Start(ctx context.Context, opts Options) (*Cluster, error) { return start(ctx, opts, nil) }
+
+// start has nodes run the builds, if they are not this program.
+func start(ctx context.Context, opts Options, builds map[string]build) (c *Cluster, err error) {
+	c = &Cluster{opts: opts, nodes: map[string]*process{}, builds: map[string]build{}}
+	maps.Copy(c.builds, builds)
 	var b [6]byte
 	rand.Read(b[:])
 	c.namespace = "proc-" + hex.EncodeToString(b[:])
+	c.opts.Pace = cmp.Or(opts.Pace, pace)
+	begun := c
 	defer func() {
 		if err != nil {
-			c.killAll()
+			begun.killAll()
 		}
 	}()
 	if c.storeAddr, err = c.storePlace(); err != nil {
@@ -95,7 +143,7 @@ func Start(ctx context.Context, opts Options) (c *Cluster, err error) {
 		return nil, err
 	}
 	cfg.Logger = zerolog.Nop()
-	if c.sender, err = zlnode.Start(ctx, cfg, newApp(w)); err != nil {
+	if c.sender, err = zlnode.Start(ctx, cfg, newApp(w, 0)); err != nil {
 		return nil, err
 	}
 	if c.view, err = node.OpenStore(ctx, c.url, c.namespace); err != nil {
@@ -130,6 +178,9 @@ func (c *Cluster) address(rid string) (string, error) {
 
 // spawn runs this program as a process of the cluster, or another one, at its host.
 func (c *Cluster) spawn(host, name string, args ...string) (*process, error) {
+	if exe := c.builds[host].exe; exe != "" {
+		args = []string{exe}
+	}
 	if len(args) == 0 {
 		exe, err := os.Executable()
 		if err != nil {
@@ -199,7 +250,10 @@ func (c *Cluster) config(rid string) (zlnode.Config, error) {
 	cfg := zlnode.Config{
 		RID: rid, Role: zlnode.RoleClient, Listen: addr, MeshKey: meshKey, StoreURL: c.url, Namespace: c.namespace,
 		RequestTimeout: c.opts.Timeout, CreateTimeout: c.opts.Timeout, RelocationChunkBytes: 1 << 10, MessageFollowDuration: 20 * time.Second,
-		RouteCacheMaxAge: 2 * time.Second, SessionRelocationSealTimeout: c.opts.Timeout,
+		RouteCacheMaxAge: 2 * time.Second, AppVersion: c.builds[rid].version, SessionRelocationSealTimeout: c.opts.Timeout,
+	}
+	if follow := c.opts.Follow; follow != 0 {
+		cfg.MessageFollowDuration, cfg.RouteCacheMaxAge = follow, follow/12
 	}
 	if ttl := c.opts.Lease; ttl != 0 {
 		cfg.LeaseTTL, cfg.LeaseMargin, cfg.LeaseRenew, cfg.LeaseTimeout = ttl, ttl/4, ttl/8, ttl/4
@@ -238,7 +292,7 @@ func (c *Cluster) StartNode(rid string) error {
 	}
 	c.nodes[rid] = p
 	c.all = append(c.all, p)
-	if err := p.begin(&order{Config: cfg, Witness: filepath.Join(c.opts.Dir, p.name)}); err != nil {
+	if err := p.begin(&order{Config: cfg, Witness: filepath.Join(c.opts.Dir, p.name), Build: c.builds[rid].number, Speaks: c.builds[rid].speaks, Budget: c.opts.Budget}); err != nil {
 		return err
 	}
 	if rid == gatewayRID {
@@ -264,41 +318,91 @@ func poll(ctx context.Context, what string, f func() (done bool, err error)) err
 	}
 }
 
-// Populate makes a User Spot at each server, and Actors.
+// Populate makes a room at each server, and Actors.
 func (c *Cluster) Populate(ctx context.Context, actors int) error {
 	for _, rid := range c.opts.Servers {
-		err := poll(ctx, "a spot at "+rid, func() (bool, error) {
-			made, err := c.sender.CreateSpot(ctx, zlnode.CreateSpot{ID: placePrefix + rid, Type: "room"})
-			if err != nil || made.Ref.RID == rid {
+		if err := c.place(ctx, placePrefix+rid, roomType, rid); err != nil {
+			return err
+		}
+	}
+	return c.Actors(ctx, actors)
+}
+
+// place makes a User Spot at the node.
+func (c *Cluster) place(ctx context.Context, id, typ, rid string) error {
+	err := poll(ctx, "a spot at "+rid, func() (bool, error) {
+		made, err := c.sender.CreateSpot(ctx, zlnode.CreateSpot{ID: id, Type: typ})
+		if err != nil || made.Ref.RID == rid {
+			return err == nil, err
+		}
+		_, err = c.sender.CloseSpot(ctx, made.Ref)
+		return false, err
+	})
+	if err == nil {
+		c.objects = append(c.objects, object{id, typ})
+	}
+	return err
+}
+
+// Actors makes so many of them.
+func (c *Cluster) Actors(ctx context.Context, actors int) error {
+	for i := range actors {
+		if _, err := c.sender.CreateActor(ctx, zlnode.CreateActor{ID: actorID(i), Type: walkerType}); err != nil {
+			return err
+		}
+		c.objects = append(c.objects, object{actorID(i), walkerType})
+	}
+	return nil
+}
+
+// members makes a User Spot at the first server with Actors in it, which are there, too.
+func (c *Cluster) members(ctx context.Context, spot, typ string, actors int) error {
+	at := c.opts.Servers[0]
+	if err := errors.Join(c.place(ctx, spot, typ, at), c.Actors(ctx, actors)); err != nil {
+		return err
+	}
+	for i := range actors {
+		to := c.sender.Actor(actorID(i))
+		err := poll(ctx, actorID(i)+" joins "+spot, func() (bool, error) {
+			if in, err := zlnode.Request[string](ctx, to, "spot", struct{}{}); err != nil || in == spot {
 				return err == nil, err
 			}
-			_, err = c.sender.CloseSpot(ctx, made.Ref)
+			_, err := zlnode.Request[string](ctx, to, "join", walkOrder{Spot: spot, Timeout: c.opts.Timeout})
 			return false, err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	for i := range actors {
-		if _, err := c.sender.CreateActor(ctx, zlnode.CreateActor{ID: actorID(i), Type: walkerType}); err != nil {
+	return nil
+}
+
+// cells makes Instance Spots.
+func (c *Cluster) cells(ctx context.Context, cells int) error {
+	for i := range cells {
+		o := object{fmt.Sprintf("cell-%d", i), cellType}
+		if _, err := zlnode.Request[string](ctx, c.sender.Instance(o.id, o.typ), "where", struct{}{}); err != nil {
 			return err
 		}
+		c.objects = append(c.objects, o)
 	}
-	c.load.actors = actors
 	return nil
 }
 
 func actorID(i int) string { return fmt.Sprintf("actor-%d", i) }
 
-// Settle heals what may be healed by hand: each Actor answers, or it was lost with a process
-// and is freed by its exact ref. It returns the ids of those.
+// Settle heals what may be healed by hand: each object answers, or it was lost with a process
+// and is freed by its exact ref: Actors, then Spots, as a move into a Spot keeps that. It returns
+// the ids of those.
 func (c *Cluster) Settle(ctx context.Context) (lost []string, err error) {
-	for i := range c.load.actors {
-		id, gone := actorID(i), false
+	slices.SortStableFunc(c.objects, func(a, b object) int { return cmp.Compare(rank(a), rank(b)) })
+	for i := range c.objects {
+		o := &c.objects[i]
+		id, gone := o.id, false
 		err := poll(ctx, id+" neither answers nor is it lost", func() (bool, error) {
 			ask, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
-			_, err := zlnode.Request[string](ask, c.sender.Actor(id), "where", struct{}{})
+			_, err := zlnode.Request[string](ask, c.to(o), "where", struct{}{})
 			if err == nil {
 				return true, nil
 			}
@@ -315,26 +419,37 @@ func (c *Cluster) Settle(ctx context.Context) (lost []string, err error) {
 			continue
 		}
 		lost = append(lost, id)
-		err = poll(ctx, id+" cannot be freed", func() (bool, error) {
-			ref, found, err := c.sender.FindActor(ctx, id)
-			if !found && err == nil && ref == (zlnode.ActorRef{}) {
-				return true, nil
-			}
-			freed, failed := c.sender.DestroyActor(ctx, ref)
-			return freed, errors.Join(err, failed)
-		})
-		if err != nil {
+		if err := poll(ctx, id+" cannot be freed", func() (bool, error) { return c.free(ctx, o) }); err != nil {
 			return lost, errors.Join(err, c.describe(id))
 		}
 	}
 	return lost, nil
 }
 
-// lost reports whether the Actor's owner is a process that has died, or says that it is stuck.
+// free frees an object by its exact ref.
+func (c *Cluster) free(ctx context.Context, o *object) (done bool, err error) {
+	if o.actor() {
+		ref, found, err := c.sender.FindActor(ctx, o.id)
+		if !found && err == nil && ref == (zlnode.ActorRef{}) {
+			return true, nil
+		}
+		freed, failed := c.sender.DestroyActor(ctx, ref)
+		return freed, errors.Join(err, failed)
+	}
+	ref, found, err := c.sender.FindSpot(ctx, o.id)
+	if !found && err == nil && ref == (zlnode.SpotRef{}) {
+		return true, nil
+	}
+	freed, failed := c.sender.CloseSpot(ctx, ref)
+	c.mayEnd = c.mayEnd || freed // its members, with it
+	return freed, errors.Join(err, failed)
+}
+
+// lost reports whether the object's owner is a process that has died, or says that it is stuck.
 func (c *Cluster) lost(ctx context.Context, id string) (bool, error) {
 	row, found, err := c.view.Read(ctx, id)
 	if err != nil || !found {
-		return false, err
+		return err == nil && c.mayEnd, err
 	}
 	for _, p := range c.all {
 		if p.died != 0 && !p.alive() && p.hello.Lifecycle == uint64(row.LeaseGen) {
@@ -345,8 +460,8 @@ func (c *Cluster) lost(ctx context.Context, id string) (bool, error) {
 	if owner == nil || !owner.alive() {
 		return false, nil
 	}
-	stuck, err := owner.stuck()
-	return slices.Contains(stuck, id), err
+	said, err := owner.view()
+	return slices.Contains(said.Stuck, id), err
 }
 
 // describe says for a message what the Store has of an object.
@@ -361,8 +476,8 @@ func (c *Cluster) describe(id string) error {
 	}
 	for rid, p := range c.nodes {
 		if p.alive() {
-			stuck, err := p.stuck()
-			text += fmt.Sprintf("; %s has stuck %v %v", rid, stuck, err)
+			said, err := p.view()
+			text += fmt.Sprintf("; %s has stuck %v %v", rid, said.Stuck, err)
 		}
 	}
 	return errors.New(text)

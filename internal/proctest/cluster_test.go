@@ -11,6 +11,12 @@ import (
 // cluster starts one for a test, which ends with it whatever happens.
 func cluster(t *testing.T, opts Options) (*Cluster, context.Context) {
 	t.Helper()
+	return started(t, opts, nil)
+}
+
+// started is cluster with nodes of other builds.
+func started(t *testing.T, opts Options, builds map[string]build) (*Cluster, context.Context) {
+	t.Helper()
 	if opts.Patience == 0 {
 		opts.Patience = 90 * time.Second
 	}
@@ -23,7 +29,7 @@ func cluster(t *testing.T, opts Options) (*Cluster, context.Context) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 5 * time.Second
 	}
-	c, err := Start(ctx, opts)
+	c, err := start(ctx, opts, builds)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,17 +17,22 @@ import (
 type load struct {
 	c       *Cluster
 	w       *witness.Writer
-	actors  int
 	senders atomic.Uint64 // numbers given
 	Hops    atomic.Int64  // Joins that were registered
 	done    atomic.Int64  // messages that ended well
 	failed  atomic.Int64
+	lost    atomic.Int64 // Sessions that ended, or of which a message failed
 
 	work sync.WaitGroup
 	stop context.CancelFunc
+
+	mu     sync.Mutex
+	made   []object // by create
+	unmade error    // why the last creation failed
 }
 
-// pace is how often each sender sends, so that the nodes have time for what else they do.
+// pace is how often each sender sends where Options do not say so, so that the nodes have time
+// for what else they do.
 const pace = 2 * time.Millisecond
 
 // rest is how long an Actor stays where it is now and then.
@@ -37,19 +42,37 @@ const rest = 100 * time.Millisecond
 func (c *Cluster) Load(ctx context.Context, senders int, nodes ...string) {
 	l := c.load
 	ctx, l.stop = context.WithCancel(ctx)
-	for i := range l.actors {
+	actors := 0
+	for _, o := range c.objects {
 		for range senders {
-			l.work.Go(func() { l.send(ctx, actorID(i)) })
+			l.work.Go(func() { l.send(ctx, &o) })
 		}
-		l.work.Go(func() { l.play(ctx, actorID(i)) })
-		l.work.Go(func() { l.hop(ctx, actorID(i), i, nodes) })
+		if !o.actor() {
+			continue
+		}
+		l.work.Go(func() { l.play(ctx, o.id) })
+		if i := actors; len(nodes) > 0 {
+			l.work.Go(func() { l.hop(ctx, o.id, i, nodes) })
+		}
+		actors++
 	}
+}
+
+// Create has more Actors made all the time, besides.
+func (c *Cluster) Create(ctx context.Context) {
+	l := c.load
+	before := l.stop
+	ctx, stop := context.WithCancel(ctx)
+	l.stop = func() { before(); stop() }
+	l.work.Go(func() { l.create(ctx) })
 }
 
 // Quiet ends the load, and waits for the end of all that was sent.
 func (c *Cluster) Quiet() {
-	c.load.stop()
-	c.load.work.Wait()
+	l := c.load
+	l.stop()
+	l.work.Wait()
+	c.objects, l.made = append(c.objects, l.made...), nil
 }
 
 // Progress waits until so many more messages have ended well and Joins have begun.
@@ -89,26 +112,49 @@ func wait(ctx context.Context, d time.Duration) {
 
 // send is one sender: one-way messages and requests in turn. What it has sent when ctx ends
 // it waits for.
-func (l *load) send(ctx context.Context, id string) {
+func (l *load) send(ctx context.Context, o *object) {
 	sender, whole := l.senders.Add(1), context.WithoutCancel(ctx)
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
 		op := witness.Message(sender, seq)
-		to := l.c.sender.Actor(id).As(zlnode.Raw)
 		var err error
 		if seq%2 == 0 {
-			l.asked(id, op, witness.OneWay)
-			err = zlnode.Send(whole, to, "tell", op[:])
+			l.asked(o.id, op, witness.OneWay)
+			err = zlnode.Send(whole, l.c.to(o).As(zlnode.Raw), "tell", op[:])
+			l.ended(o.id, op, err)
 		} else {
-			l.asked(id, op, 0)
-			_, err = zlnode.Request[[]byte](whole, to, "ask", op[:])
+			err = l.ask(whole, o, op)
 		}
-		l.ended(id, op, err)
 		if err != nil {
 			wait(ctx, 20*time.Millisecond)
 		} else {
-			wait(ctx, pace)
+			wait(ctx, l.c.opts.Pace)
 		}
 	}
+}
+
+// create makes an Actor and talks to it, again and again.
+func (l *load) create(ctx context.Context) {
+	sender, whole := l.senders.Add(1), context.WithoutCancel(ctx)
+	for seq := uint64(1); ctx.Err() == nil; seq++ {
+		o := object{fmt.Sprintf("made-%d", seq), walkerType}
+		_, err := l.c.sender.CreateActor(whole, zlnode.CreateActor{ID: o.id, Type: o.typ})
+		l.mu.Lock()
+		if l.made = append(l.made, o); err != nil {
+			l.unmade = err
+		}
+		l.mu.Unlock()
+		if err == nil {
+			l.ask(whole, &o, witness.Message(sender, seq))
+		}
+		wait(ctx, 2*rest)
+	}
+}
+
+func (l *load) ask(ctx context.Context, o *object, op witness.Op) error {
+	l.asked(o.id, op, 0)
+	_, err := zlnode.Request[[]byte](ctx, l.c.to(o).As(zlnode.Raw), "ask", op[:])
+	l.ended(o.id, op, err)
+	return err
 }
 
 // hop has the Actor join a Spot of another node again and again. Each second time it is where it
@@ -177,9 +223,12 @@ func (l *load) session(ctx context.Context, p *client.Client, id string) {
 				done(nil, err)
 			}
 		}
-		wait(ctx, pace)
+		wait(ctx, l.c.opts.Pace)
 	}
 	for range inFlight { // all of them have ended
 		places <- struct{}{}
+	}
+	if ctx.Err() == nil {
+		l.lost.Add(1)
 	}
 }

@@ -57,8 +57,8 @@ func no(t *testing.T, err error) {
 func (c *Cluster) sees(t *testing.T, ctx context.Context, rid, peer string, ready bool) {
 	t.Helper()
 	no(t, poll(ctx, rid+" sees "+peer, func() (bool, error) {
-		states, err := c.nodes[rid].peers()
-		return (states[peer] == zlnode.PeerReady.String()) == ready, err
+		said, err := c.nodes[rid].view()
+		return (said.Peers[peer] == zlnode.PeerReady.String()) == ready, err
 	}))
 }
 
@@ -201,8 +201,11 @@ func TestOnHostsTheStoreIsOutOfReachOfOneNode(t *testing.T) {
 // at returns an Actor that is at the node.
 func (c *Cluster) at(t *testing.T, ctx context.Context, rid string) string {
 	t.Helper()
-	for i := range c.load.actors {
-		ref, found, err := c.sender.FindActor(ctx, actorID(i))
+	for _, o := range c.objects {
+		if !o.actor() {
+			continue
+		}
+		ref, found, err := c.sender.FindActor(ctx, o.id)
 		no(t, err)
 		if found && ref.RID == rid {
 			return ref.ID

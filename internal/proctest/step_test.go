@@ -42,11 +42,16 @@ var (
 	ownerSteps = []string{"R03.O.before", "R03.O.after", "R15.O.before", "R15.O.after"}
 )
 
+// eachStep runs its steps beside others: most of their time they wait.
 func eachStep(t *testing.T, steps []string, selection string, f func(t *testing.T, step string)) {
 	needFailpoints(t)
+	t.Parallel()
 	for _, step := range steps {
 		if all || strings.Contains(" "+selection+" ", " "+step+" ") {
-			t.Run(step, func(t *testing.T) { f(t, step) })
+			t.Run(step, func(t *testing.T) {
+				t.Parallel()
+				f(t, step)
+			})
 		}
 	}
 }
@@ -89,6 +94,7 @@ func again(t *testing.T, c *Cluster, rid string) {
 }
 
 func TestAProcessIsKilledAtAStep(t *testing.T) {
+	t.Parallel()
 	run := func(rid string) func(*testing.T, string) {
 		return func(t *testing.T, step string) {
 			c, ctx := hurt(t, Options{}, rid, step, "exit")
@@ -103,6 +109,7 @@ func TestAProcessIsKilledAtAStep(t *testing.T) {
 
 // A process that is stopped at a step, and goes on before its lease ends or behind that.
 func TestAProcessIsPausedAtAStep(t *testing.T) {
+	t.Parallel()
 	run := func(rid string, pause time.Duration) func(*testing.T, string) {
 		return func(t *testing.T, step string) {
 			c, ctx := hurt(t, Options{}, rid, step, "stop")
@@ -131,6 +138,7 @@ func TestAProcessIsPausedAtAStep(t *testing.T) {
 
 // A process stands at a step and the other end of its moves is killed; then it goes on.
 func TestTheOtherEndIsKilledAtAStep(t *testing.T) {
+	t.Parallel()
 	run := func(t *testing.T, step string) {
 		c, ctx := hurt(t, Options{}, "a", step, "stop")
 		c.nodes["b"].kill()

@@ -15,6 +15,7 @@ var storeSteps = []string{
 
 // The Store stands still while a process is at a step, for less or more than the leases.
 func TestTheStoreIsPausedAtAStep(t *testing.T) {
+	t.Parallel()
 	run := func(pause time.Duration) func(*testing.T, string) {
 		return func(t *testing.T, step string) {
 			c, ctx := hurt(t, Options{}, "a", step, "stop")

@@ -21,6 +21,9 @@ type Rules struct {
 	Lossy bool
 	// Faultless: nothing may fail.
 	Faultless bool
+	// JoinsFail: but Joins may, also if it is Faultless: nodes were relocated, and what is about
+	// to be moved by its node, or would come to one, is refused.
+	JoinsFail bool
 	// Freed has the objects that were at no node in the end, and were freed by hand: what they
 	// had is lost, and their last Join has no end.
 	Freed []string
@@ -85,6 +88,7 @@ func Check(logs []Log, rules Rules) []Violation {
 	h.joins()
 	h.callbacks()
 	h.state()
+	h.vacated()
 	return h.found
 }
 
@@ -210,7 +214,7 @@ func (h *history) state() {
 	count := map[object]uint32{}
 	for i := range h.events {
 		e := &h.events[i]
-		if e.Kind != Executed {
+		if e.Kind != Executed || e.Count == 0 {
 			continue
 		}
 		o := e.object()
@@ -218,5 +222,23 @@ func (h *history) state() {
 			h.broken("I14", "%v has executed %d messages at %s, and %d before", o, e.Count, h.by(e), count[o])
 		}
 		count[o] = e.Count
+	}
+}
+
+// vacated is I16.
+func (h *history) vacated() {
+	left := map[int]*event{}
+	for i := range h.events {
+		e := &h.events[i]
+		switch e.Kind {
+		case Vacated:
+			left[e.process] = e
+		case TurnBegan, GateOpened:
+			was := left[e.process]
+			if was != nil && (e.Kind != TurnBegan || e.message()) {
+				h.broken("I16", "%v of %v at %s, which all had left at %v", e.Kind, e.tenure(), h.by(e), was.At)
+			}
+		default:
+		}
 	}
 }

@@ -147,6 +147,55 @@ func TestEachBrokenPromiseIsFound(t *testing.T) {
 	}
 }
 
+// moved is good with a move by the Actor's node before the Join, and all that the node says then.
+func moved() []step {
+	return append([]step{
+		at(asker, GateOpened, 0, Op{}), at(asker, GateClosed, 0, Op{}), at(asker, Boundary, 0, Op{}), {asker, Record{Kind: Vacated}},
+	}, good()...)
+}
+
+// A move of a node runs no callback, in whatever order Joins come with it.
+func TestAMoveOfANodeHasNoCallbacks(t *testing.T) {
+	if got := Check(logsOf(moved()), Rules{Faultless: true}); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	for _, c := range []struct {
+		name, want string
+		step       step
+	}{
+		{"OnJoinedActor", "I13: OnJoinedActor of a (incarnation 7) at owner generation 1 runs at source", at(source, JoinedSpot, 1, Op{})},
+		{"OnLeaveActor", "I13: OnLeaveActor of a (incarnation 7) at owner generation 1 runs at asker", at(asker, LeftSpot, 1, Op{})},
+		{"a turn where all had left", "I16: TurnBegan of a", at(asker, TurnBegan, 1, Message(9, 9))},
+		{"a gate that opens where all had left", "I16: GateOpened of a", at(asker, GateOpened, 0, Op{})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			steps := moved()
+			at := index(t, steps, TurnBegan, m1)
+			got := Check(logsOf(slices.Insert(steps, at, c.step)), Rules{Faultless: true})
+			if !slices.ContainsFunc(got, func(v Violation) bool { return strings.Contains(v.String(), c.want) }) {
+				t.Errorf("found %v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A Join to a Spot of the same node leaves the Actor's owner as it is.
+func TestAJoinWithinANodeHasItsOwnCallbacks(t *testing.T) {
+	here := Op{2}
+	steps := append(good(), at(target, JoinWanted, 2, Op{}), at(target, JoinAdmitted, 2, Op{}), at(target, JoinedSpot, 2, Op{}),
+		at(target, LeftSpot, 2, Op{}), at(target, JoinCompleted, 2, here))
+	if got := Check(logsOf(steps), Rules{Faultless: true}); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	steps = append(steps, at(target, JoinWanted, 2, Op{}), at(target, JoinCompleted, 2, Op{3}).flags(Failed))
+	if got := Check(logsOf(steps), Rules{Faultless: true, JoinsFail: true}); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	if got := Check(logsOf(steps), Rules{Faultless: true}); len(got) != 1 {
+		t.Errorf("%v, want one that failed", got)
+	}
+}
+
 // What a process that died may have had is not missed, and its objects are no more open.
 func TestWhatADeadProcessHadMayBeLost(t *testing.T) {
 	steps := append(good(), at(asker, Asked, 0, Message(9, 9)).flags(OneWay), at(asker, Ended, 0, Message(9, 9)), at(target, Accepted, 2, Message(9, 9)),

@@ -145,7 +145,7 @@ func (h *history) joins() {
 				h.broken("I6", "join %x of %v completes %s: at %s and %s", e.Op, o, what, h.by(was), h.by(e))
 			}
 			done[e.Op] = e
-			if h.rules.Faultless && e.Flags&Failed != 0 {
+			if h.rules.Faultless && !h.rules.JoinsFail && e.Flags&Failed != 0 {
 				h.broken("I6", "join %x of %v failed without a fault", e.Op, o)
 			}
 		default:
@@ -160,19 +160,21 @@ func (h *history) joins() {
 
 // visit is an object at an owner that it came to by a move.
 type visit struct {
+	byJoin                  bool // a Join was pending when it came; else its node has moved it
 	joined, left, completed []*event
+	local                   int    // Joins since then, that did not move it
 	turn                    *event // the first
 }
 
 // callbacks is I13.
 func (h *history) callbacks() {
-	visits, born := map[tenure]*visit{}, map[object]uint64{}
+	visits, born, pending := map[tenure]*visit{}, map[object]uint64{}, map[object]int{}
 	admitted, sealed, crossed := map[tenure]*event{}, map[tenure]*event{}, map[tenure]*event{}
 	var order []tenure
 	at := func(e *event) *visit {
 		v := visits[e.tenure()]
 		if v == nil {
-			v = &visit{}
+			v = &visit{byJoin: pending[e.object()] > 0}
 			visits[e.tenure()] = v
 			order = append(order, e.tenure())
 		}
@@ -181,6 +183,8 @@ func (h *history) callbacks() {
 	for i := range h.events {
 		e := &h.events[i]
 		switch e.Kind {
+		case JoinWanted:
+			pending[e.object()]++
 		case JoinAdmitted:
 			if admitted[e.tenure()] == nil {
 				admitted[e.tenure()] = e
@@ -196,14 +200,19 @@ func (h *history) callbacks() {
 				born[e.object()] = e.OwnerGen
 			}
 		case JoinedSpot:
-			v := at(e)
-			v.joined = append(v.joined, e)
+			switch v := at(e); {
+			case v.turn != nil || born[e.object()] == e.OwnerGen:
+				v.local++
+			default:
+				v.joined = append(v.joined, e)
+			}
 		case LeftSpot:
 			v := at(e)
 			v.left = append(v.left, e)
 		case JoinCompleted:
-			if e.Flags&Failed == 0 {
-				v := at(e)
+			v := at(e)
+			pending[e.object()]--
+			if e.Flags&Failed == 0 && v.local == 0 {
 				v.completed = append(v.completed, e)
 			}
 		case TurnBegan:
@@ -226,9 +235,15 @@ func (h *history) callbacks() {
 // visit looks at one. admitted and sealed are of the owner before.
 func (h *history) visit(t tenure, v *visit, admitted, sealed *event) {
 	for what, all := range map[string][]*event{"OnJoinedActor": v.joined, "OnLeaveActor": v.left, "OnJoinCompleted": v.completed} {
-		if len(all) > 1 {
+		if len(all) > 1 && v.local == 0 {
 			h.broken("I13", "%s of %v runs %d times: at %s and %s", what, t, len(all), h.by(all[0]), h.by(all[1]))
 		}
+		if len(all) > 0 && !v.byJoin && v.local == 0 {
+			h.broken("I13", "%s of %v runs at %s, and no join has brought it there", what, t, h.by(all[0]))
+		}
+	}
+	if !v.byJoin {
+		return
 	}
 	first := func(all []*event) *event {
 		if len(all) == 0 {
@@ -247,13 +262,13 @@ func (h *history) visit(t tenure, v *visit, admitted, sealed *event) {
 			}
 		}
 	}
-	if left := first(v.left); left != nil && (len(v.joined) == 0 || v.joined[0].At > left.At) {
+	if left := first(v.left); left != nil && (len(v.joined) == 0 && !h.touched[t.id] || len(v.joined) > 0 && v.joined[0].At > left.At) {
 		h.broken("I13", "OnLeaveActor of %v at %s is not behind OnJoinedActor", t, h.by(left))
 	}
 	if len(v.joined) > 0 && sealed != nil && (admitted == nil || admitted.At > sealed.At) {
 		h.broken("I13", "OnActorJoin of %v did not run before its seal at %s", t, h.by(sealed))
 	}
-	if h.rules.Faultless && len(v.joined) > 0 && (len(v.left) == 0 || len(v.completed) == 0) {
+	if h.rules.Faultless && len(v.joined) > 0 && (len(v.left) != len(v.joined)+v.local || len(v.completed) == 0) {
 		h.broken("I13", "%v joined, and OnLeaveActor ran %d times, OnJoinCompleted %d", t, len(v.left), len(v.completed))
 	}
 }

@@ -9,6 +9,7 @@
 //	I3  what was accepted is executed once; of a process that died, at most once
 //	I4  behind the boundary of its move the source runs no turn of an object
 //	I6  an operation ends once, and who asked and who did it agree
-//	I13 a move's callbacks come in their order, and each once
+//	I13 a Join's callbacks come in their order, and each once; no other move has any
 //	I14 a turn finds what the turn before has left
+//	I16 a process that says that all has left it runs nothing more
 package witness

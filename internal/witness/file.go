@@ -3,6 +3,7 @@ package witness
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"time"
@@ -61,23 +62,38 @@ func (w *Writer) Note(r Record) {
 // Close ends the mapping. Nothing may be noted afterwards.
 func (w *Writer) Close() error { return unix.Munmap(w.mem) }
 
+// partRecords is how many records are read at once. A writer leaves no gap that long.
+const partRecords = 1024
+
 // Read returns what is in a file, whose process may run yet. ErrFull: something is missing.
 func Read(path string) ([]Record, error) {
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	if len(b)%recordBytes != 0 {
-		return nil, fmt.Errorf("witness: %s has %d bytes, which are no records", path, len(b))
-	}
+	defer f.Close() //nolint:errcheck // nothing was written
 	var all []Record
-	for at := 0; at < len(b); at += recordBytes {
-		if b[at+kindAt] != 0 {
-			all = append(all, parse(b[at:at+recordBytes]))
+	last := false // the record before is one
+	for part := make([]byte, partRecords*recordBytes); ; {
+		n, err := io.ReadFull(f, part)
+		switch {
+		case errors.Is(err, io.EOF) && last:
+			return all, fmt.Errorf("%w: %s", ErrFull, path)
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, err
+		case n%recordBytes != 0:
+			return nil, fmt.Errorf("witness: %s ends with %d bytes, which are no records", path, n%recordBytes)
+		}
+		before := len(all)
+		for at := 0; at < n; at += recordBytes {
+			if last = part[at+kindAt] != 0; last {
+				all = append(all, parse(part[at:at+recordBytes]))
+			}
+		}
+		if len(all) == before {
+			return all, nil
 		}
 	}
-	if len(b) > 0 && b[len(b)-recordBytes+kindAt] != 0 {
-		return all, fmt.Errorf("%w: %s", ErrFull, path)
-	}
-	return all, nil
 }

@@ -18,7 +18,7 @@ const (
 	GateOpened                 // of the object: messages have turns from here on
 	GateClosed
 	Boundary      // the object's move is past the point from which the source takes it back
-	Executed      // a message's handler; Count is the object's own count of those
+	Executed      // a message's handler; Count is the object's own count of those, 0: it keeps none
 	Asked         // an operation, by who wants it; OneWay: and nobody answers
 	Ended         // of an asked one, for who asked; Failed: with an error
 	JoinWanted    // a handler has registered one
@@ -26,11 +26,12 @@ const (
 	JoinedSpot    // OnJoinedActor
 	LeftSpot      // OnLeaveActor; OwnerGen is that of where the Actor is
 	JoinCompleted // OnJoinCompleted; Failed: not accepted
+	Vacated       // by a process: all that lived there has left it; Object is not known
 )
 
 var kindNames = [...]string{
 	"?", "TurnBegan", "TurnEnded", "Accepted", "Refused", "GateOpened", "GateClosed", "Boundary", "Executed", "Asked", "Ended",
-	"JoinWanted", "JoinAdmitted", "JoinedSpot", "LeftSpot", "JoinCompleted",
+	"JoinWanted", "JoinAdmitted", "JoinedSpot", "LeftSpot", "JoinCompleted", "Vacated",
 }
 
 // String returns the kind's name.
