@@ -61,38 +61,40 @@ func dialAs(t *testing.T, n *Node) (net.Conn, *linkConn) {
 			}
 		}
 		if event.Kind == link.EventReceived {
-			event.Record = readRecord(t, conn)
+			if event.Record, err = readRecord(conn); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
 
-func readRecord(t *testing.T, conn net.Conn) (record []byte) {
-	t.Helper()
+func readRecord(conn net.Conn) (record []byte, err error) {
 	for {
-		if size, err := wire.RecordSize(record, wire.MaxRecord); err != nil {
-			t.Fatal(err)
-		} else if size > 0 && size == len(record) {
-			return record
+		size, err := wire.RecordSize(record, wire.MaxRecord)
+		if err != nil || size > 0 && size == len(record) {
+			return record, err
 		}
 		var b [1]byte // nothing of the next record
 		if _, err := conn.Read(b[:]); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		record = append(record, b[0])
 	}
 }
 
-func loneServer(t *testing.T) *Node {
+func loneServer(t *testing.T, tune func(*Config, *App)) *Node {
 	t.Helper()
 	e, err := StartEmbeddedStore("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	return serve(t, Config{
+	c, app := Config{
 		RID: "a", Role: store.RoleServer, StoreURL: e.URL(), MeshKey: []byte("a key of tests, long enough"), Listen: "127.0.0.1:0",
 		RecoveryHold: -1, Weight: 100, MaxActors: 100, Logger: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
-	}, actorApp())
+	}, actorApp()
+	tune(&c, app)
+	return serve(t, c, app)
 }
 
 // A peer that lost its connection, which this node has not noticed, dials anew and never closes
@@ -100,7 +102,7 @@ func loneServer(t *testing.T) *Node {
 // once the new one is open.
 // req: FO-07 FO-08
 func TestWhatHangsOnAReplacedLinkEndsAtOnce(t *testing.T) {
-	n := loneServer(t)
+	n := loneServer(t, func(*Config, *App) {})
 	silent, old := dialAs(t, n)
 
 	// Half of a chunk of a payload has come.

@@ -96,6 +96,7 @@ type Node struct {
 	operations atomic.Uint64 // numbers of this lifecycle
 
 	stopping    atomic.Bool
+	drainsUntil atomic.Int64 // see servesNoMore
 	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
 	late        late         // those whose turn came while the node may not act
