@@ -100,7 +100,7 @@ type Node struct {
 	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
 	late        late         // those whose turn came while the node may not act
-	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over
+	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over, and queues that are being given up
 	stopOnce    sync.Once
 	stopErr     error
 	done        chan struct{} // closed when the node has stopped or lost its lease
