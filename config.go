@@ -130,8 +130,13 @@ type Config struct {
 	// after that time since its last turn, with nothing queued and no timer, it is closed,
 	// and its id is free for the next one. 0, the default: never.
 	InstanceSpotIdleTimeout time.Duration
-	// AppVersion is published with the node: text of at most 255 bytes.
+	// AppVersion is published with the node: text of at most 255 bytes. Relocate moves objects to
+	// nodes of the same one, or of a higher one: for that it is a semantic version, "1.4.0".
 	AppVersion string
+	// MaintenanceWave names the nodes that are relocated one after the other, such as those of one
+	// rack: none of them is a target of another's Relocate. Text of at most 255 bytes. Default: "",
+	// in which no node is; it is a target of all.
+	MaintenanceWave string
 
 	// Channels are the channels that the node serves: App has their handlers, and other nodes
 	// learn of them as soon as they are linked. Up to 1,024.
@@ -206,8 +211,13 @@ type Config struct {
 	// Default: none.
 	RelocationCompression Compression
 	// MaxMoves bounds the objects that leave the node at once: the state of each is in
-	// memory. More wait for their turn, until their Join's deadline. Default 64.
-	MaxMoves int
+	// memory. More wait for their turn, until their Join's deadline. MaxRestores bounds those
+	// that come and whose factory and adapter run at once; more wait as long. 1 to 65,536,
+	// default 64.
+	//
+	// All of these but RelocationCompression can be changed while the node runs: see
+	// SetRelocationLimits.
+	MaxMoves, MaxRestores int
 
 	// Logger gets the node's log, each line with the RID as "node". The zero value logs
 	// nothing; then causes that callers are not told, such as a handler's panic, are lost.
@@ -412,14 +422,14 @@ func (c Config) internal() node.Config {
 		RID: c.RID, RIDPrefix: c.RIDPrefix, Mesh: c.Mesh, MeshKey: c.MeshKey, MeshKeys: c.MeshKeys, Peers: peers(c.Peers), Role: store.Role(c.Role),
 		Listen: c.Listen, Advertise: c.Advertise, MeshTLS: c.MeshTLS, StoreURL: c.StoreURL, Namespace: c.Namespace,
 		RecoveryHold: c.RecoveryHold, WaitReplicas: c.WaitReplicas, StoreFailureGrace: c.StoreFailureGrace, RouteCacheMaxAge: c.RouteCacheMaxAge,
-		Weight: weightOf(c.Weight), MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, Workers: c.Workers, Loops: c.Loops,
+		Weight: weightOf(c.Weight), MaxActors: c.MaxActors, MaxSpots: c.MaxSpots, InstanceIdle: c.InstanceSpotIdleTimeout, AppVersion: c.AppVersion, MaintenanceWave: c.MaintenanceWave, Workers: c.Workers, Loops: c.Loops,
 		QueueBytes: c.QueueBytes, ObjectQueueMessages: c.ObjectQueueMessages, ObjectQueueBytes: c.ObjectQueueBytes,
 		Lease:       lease.Config{Renew: c.LeaseRenew, Timeout: c.LeaseTimeout, TTL: c.LeaseTTL, Margin: c.LeaseMargin},
 		SendTimeout: c.SendTimeout, RequestTimeout: c.RequestTimeout, CreateTimeout: c.CreateTimeout,
 		SessionRelocationSealTimeout: c.SessionRelocationSealTimeout, Logger: c.Logger, Tracer: c.Tracer, TraceIDs: c.TraceIDs,
 		MessageFollowDuration: c.MessageFollowDuration, RelocationCutoverWaitTimeout: c.RelocationCutoverWaitTimeout,
-		MoveChunkBytes: c.RelocationChunkBytes, MoveLinkBytes: c.RelocationLinkBytes, MoveNodeBytes: c.RelocationNodeBytes,
-		MoveCompression: node.Compression(c.RelocationCompression), MovesMax: c.MaxMoves,
+		Moves:           c.moveLimits(),
+		MoveCompression: node.Compression(c.RelocationCompression),
 	}
 	for _, m := range c.Meshes {
 		n.Meshes = append(n.Meshes, node.Mesh{

@@ -20,6 +20,8 @@ type CreateSpot struct {
 	Type string
 	// Request goes to OnCreate: []byte as it is, anything else as JSON; at most 1 MiB.
 	Request any
+	// Pass names a pass of a Cordon, as that of CreateActor.
+	Pass string
 	// Mesh is where it is placed, as that of CreateActor.
 	Mesh string
 }
@@ -56,7 +58,7 @@ func (n *Node) createSpot(ctx context.Context, req CreateSpot, get bool) (SpotCr
 		return SpotCreation{}, err
 	}
 	r, err := n.inner.Create(ctx, node.CreateRequest{
-		Kind: store.UserSpot, ID: req.ID, Type: req.Type, Mesh: req.Mesh, Request: body, GetOrCreate: get,
+		Kind: store.UserSpot, ID: req.ID, Type: req.Type, Mesh: req.Mesh, Pass: req.Pass, Request: body, GetOrCreate: get,
 	})
 	if err != nil {
 		return SpotCreation{}, err

@@ -31,7 +31,7 @@ func TestChunksAreAsLargeAsTheTargetHasTold(t *testing.T) {
 	const chunk = 2 << 10
 	tuned := crossingOptions{tune: func(c *node.Config) {
 		if c.RID == "b" {
-			c.MoveChunkBytes = chunk
+			c.Moves.ChunkBytes = chunk
 		}
 	}}
 	onCrossing(t, tuned, func(t *testing.T, x *crossing) {

@@ -51,7 +51,7 @@ func TestAMoveGoesOnOverTheNextLink(t *testing.T) {
 		{"the word that it has left is lost", cutBefore, "b", "a", wire.CmdActorLeft, 1},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			tuned := crossingOptions{tune: func(c *node.Config) { c.MoveChunkBytes, c.MoveLinkBytes = 1<<10, 4<<10 }}
+			tuned := crossingOptions{tune: func(c *node.Config) { c.Moves.ChunkBytes, c.Moves.LinkBytes = 1<<10, 4<<10 }}
 			onCrossing(t, tuned, func(t *testing.T, x *crossing) {
 				x.bound().ticking()
 				x.asks(x.c, string(slices.Repeat([]byte("x"), 64<<10))) // a state of many chunks

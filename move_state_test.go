@@ -44,7 +44,7 @@ func TestARecreatedActorKeepsItsQueueAndItsTimers(t *testing.T) {
 // req: PO-04, PO-05, PO-08
 func TestAStateArrivesAsItWasCaptured(t *testing.T) {
 	const inFlight = 256 << 10
-	tuned := crossingOptions{tune: func(c *node.Config) { c.MoveChunkBytes, c.MoveLinkBytes = 64<<10, inFlight }}
+	tuned := crossingOptions{tune: func(c *node.Config) { c.Moves.ChunkBytes, c.Moves.LinkBytes = 64<<10, inFlight }}
 	onCrossing(t, tuned, func(t *testing.T, x *crossing) {
 		all := make([]byte, 0, 8<<20)
 		for i := 0; len(all) < cap(all); i++ {
@@ -258,7 +258,7 @@ func TestCallbacksBehindAMoveAreTriedAgain(t *testing.T) {
 // A restore that fails once has a second try with a new value, of the same bytes.
 // req: CR-10, RL-18, RL-23
 func TestARestoreThatFailsHasASecondTry(t *testing.T) {
-	tuned := crossingOptions{tune: func(c *node.Config) { c.MoveChunkBytes, c.MoveLinkBytes = 1<<10, 4<<10 }}
+	tuned := crossingOptions{tune: func(c *node.Config) { c.Moves.ChunkBytes, c.Moves.LinkBytes = 1<<10, 4<<10 }}
 	onCrossing(t, tuned, func(t *testing.T, x *crossing) {
 		x.bound().ticking()
 		x.asks(x.c, strings.Repeat("x", 20<<10))

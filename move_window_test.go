@@ -14,7 +14,7 @@ import (
 // What is under way of a payload that the target has refused will not be acknowledged. It takes
 // no room on the link from other moves, however long the refused one takes to end in the Store.
 func TestARefusedPayloadTakesNoRoomFromOtherMoves(t *testing.T) {
-	o := crossingOptions{road: "a", tune: func(c *node.Config) { c.MoveChunkBytes = 2 << 10 }}
+	o := crossingOptions{road: "a", tune: func(c *node.Config) { c.Moves.ChunkBytes = 2 << 10 }}
 	onCrossing(t, o, func(t *testing.T, x *crossing) {
 		other := x.createActorAt(x.c, "a", "walker")
 		x.asks(x.c, strings.Repeat("x", 64<<10))

@@ -71,7 +71,7 @@ func TestTheDebugLogTellsAMoveStepByStepAtBothNodes(t *testing.T) {
 		x.goes(walkTo{})
 		op := x.arrives("b", x.spot.ID).Operation.String()
 		source := []string{
-			"a join begins", "a join was admitted", "a move is reserved", "a move has sealed its actor", "a move is cut over", "a move is committed",
+			"a join begins", "a join was admitted", "a move is reserved", "a move has sealed its object", "a move is cut over", "a move is committed",
 		}
 		target := []string{"a move to here is committed", "a move to here is over, and its actor runs"}
 		for rid, want := range map[string][]string{"a": source, "b": target} {
@@ -110,14 +110,14 @@ func TestTheDebugLogTellsWhyAJoinWasNotToBe(t *testing.T) {
 		x.walk.admit = nil
 		x.walk.capture = func(*walker) ([]byte, error) { return nil, errors.New("no ink") }
 		x.goes(walkTo{})
-		last := saidLast("a join begins", "a join was admitted", "a move is reserved", "a move has sealed its actor", "a move is aborted", "a join failed")
+		last := saidLast("a join begins", "a join was admitted", "a move is reserved", "a move has sealed its object", "a move is aborted", "a join failed")
 		if last.Error == "" {
 			t.Errorf("it does not say why: %+v", last)
 		}
 		x.walk.capture, x.walk.restore = nil, func(*walker, []byte) error { return errors.New("no light") }
 		x.goes(walkTo{})
-		saidLast("a join begins", "a join was admitted", "a move is reserved", "a move has sealed its actor",
-			"a move restores its actor once more, as the target failed to", "a move is aborted", "a join failed")
+		saidLast("a join begins", "a join was admitted", "a move is reserved", "a move has sealed its object",
+			"a move restores its object once more, as the target failed to", "a move is aborted", "a join failed")
 		x.goes(walkTo{Spot: "nowhere"})
 		if last := saidLast("a join begins", "a join failed"); last.To != "nowhere" || last.Error == "" {
 			t.Errorf("it said %+v", last)

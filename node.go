@@ -159,6 +159,9 @@ type CreateActor struct {
 	// Request goes to OnCreateActor: []byte as it is, anything else as JSON; at
 	// most 1 MiB.
 	Request any
+	// Pass names a pass of a Cordon, of up to 255 bytes: the Actor is placed at a cordoned node
+	// that has it, if there is one with room; else as without it.
+	Pass string
 	// Mesh is where it is placed; it stays there. Default: the mesh in which the node is
 	// RoleClient or RoleServer. If it is so in several, one of them must be named: see
 	// CreateActor of Node.
@@ -224,7 +227,7 @@ func (n *Node) create(ctx context.Context, req CreateActor, get bool) (Creation,
 	if err != nil {
 		return Creation{}, err
 	}
-	r, err := n.inner.Create(ctx, node.CreateRequest{Kind: store.Actor, ID: req.ID, Type: req.Type, Mesh: req.Mesh, Request: body, GetOrCreate: get})
+	r, err := n.inner.Create(ctx, node.CreateRequest{Kind: store.Actor, ID: req.ID, Type: req.Type, Mesh: req.Mesh, Pass: req.Pass, Request: body, GetOrCreate: get})
 	if err != nil {
 		return Creation{}, err
 	}

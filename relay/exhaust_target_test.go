@@ -27,7 +27,8 @@ type targetFacts struct {
 	over      bool
 }
 
-func (w *targetWatch) check(e TargetEffect) error {
+// check looks at an effect of a Target whose Restore, if it has one yet, is r.
+func (w *targetWatch) check(e TargetEffect, r *Restore) error {
 	if w.over {
 		return fmt.Errorf("it does %d after its end", e.Do)
 	}
@@ -52,8 +53,8 @@ func (w *targetWatch) check(e TargetEffect) error {
 		}
 		w.ready = true
 	case TargetCommit:
-		if !w.ready || e.Commit.Version != 11 {
-			return fmt.Errorf("it commits without having said ready, or by another fence")
+		if c := &e.Commit; !w.ready || c.MoveRef != r.Move || c.Root != r.Root {
+			return fmt.Errorf("it commits without having said ready, or by another fence or inventory")
 		}
 		w.committed = true
 	case TargetGiveUp:
@@ -70,8 +71,8 @@ func (w *targetWatch) check(e TargetEffect) error {
 		}
 		w.owned, w.merged = true, true
 	case TargetJoined:
-		if !w.merged {
-			return fmt.Errorf("a callback before the merge")
+		if !w.merged || r.Quiet {
+			return fmt.Errorf("a callback before the merge, or of a quiet move")
 		}
 	case TargetComplete:
 		if did != TargetComplete && (did != TargetJoined || w.last.Failure != nil) {
@@ -79,17 +80,20 @@ func (w *targetWatch) check(e TargetEffect) error {
 		}
 	case TargetEnd:
 		w.over = true
-		return w.checkEnd(did, e)
+		return w.checkEnd(did, e, r.Quiet)
 	}
 	return nil
 }
 
-func (w *targetWatch) checkEnd(did TargetStep, e TargetEffect) error {
+func (w *targetWatch) checkEnd(did TargetStep, e TargetEffect, quiet bool) error {
 	never := w.last.Err == nil && (w.last.Is == TargetCommitted || w.last.Is == TargetGaveUp) && never(w.last.Change.Reason)
 	switch e.Outcome {
 	case TargetOpened, TargetStuck:
-		stuck := e.Outcome == TargetStuck
-		if !w.owned || stuck != (e.Failure != nil) || stuck != (w.last.Failure != nil) || !stuck && w.last.Is != TargetCompleted {
+		stuck, last := e.Outcome == TargetStuck, TargetCompleted
+		if quiet {
+			last = TargetMerged
+		}
+		if !w.owned || stuck != (e.Failure != nil) || stuck != (w.last.Failure != nil) || stuck && quiet || !stuck && w.last.Is != last {
 			return fmt.Errorf("it ends with the unit (%+v) by %+v", e, w.last)
 		}
 	case TargetDropped:
@@ -110,21 +114,24 @@ func (w *targetWatch) checkEnd(did TargetStep, e TargetEffect) error {
 	return nil
 }
 
-// targetEvents are all events that a Target may see, in all that it looks at.
-func targetEvents() []TargetEvent {
-	in := words{args: map[string]string{}}
-	entry := words{args: map[string]string{}, plain: []string{"entry"}}
-	forged := words{args: map[string]string{"what": "9"}}
-	ask := Ask{Fence: fenceArg(in, 10), SpotID: "room"}
+// targetEvents are all events that a Target may see, in all that it looks at: of the moves of an
+// Actor, by a Join and by its node, or of an aggregate.
+func targetEvents(wide bool) []TargetEvent {
+	restores := [][]string{{}, {"entry"}, {"entry", "quiet"}}
+	version, into, spot := uint64(11), "lobby", "room"
+	if wide {
+		restores = [][]string{{"spot", "wide"}, {"spot"}}
+		version, into, spot = preparedVersion, "-", ""
+	}
+	args := map[string]string{"version": fmt.Sprint(version)}
+	ask := Ask{Fence: fenceArg(words{}, 10), SpotID: spot}
 	other := ask
 	other.Request[0] = 1
 	all := []TargetEvent{
 		{Is: TargetTick},
 		{Is: TargetAsked, Ask: ask},
 		{Is: TargetAsked, Ask: other},
-		{Is: TargetRestoring, Restore: restoreArg(in)},
-		{Is: TargetRestoring, Restore: restoreArg(forged)},
-		{Is: TargetRestoring, Restore: restoreArg(entry)},
+		{Is: TargetRestoring, Restore: restoreArg(words{args: map[string]string{"what": "9"}})},
 		{Is: TargetRow},
 		{Is: TargetDecided},
 		{Is: TargetDecided, Reject: true},
@@ -145,21 +152,32 @@ func targetEvents() []TargetEvent {
 			all = append(all, TargetEvent{Is: is, Failure: f})
 		}
 	}
-	for _, row := range append(rowsOf(10), rowsOf(11)...) {
+	for _, plain := range restores {
+		all = append(all, TargetEvent{Is: TargetRestoring, Restore: restoreArg(words{plain: plain, args: args})})
+	}
+	for _, row := range append(rowsOf(10), rowsInto(version, into)...) {
 		all = append(all, TargetEvent{Is: TargetRow, Row: row, Found: true})
 	}
 	for _, err := range storeErrors {
 		all = append(all, TargetEvent{Is: TargetCommitted, Err: err}, TargetEvent{Is: TargetGaveUp, Err: err}, TargetEvent{Is: TargetRow, Err: err})
 	}
-	for _, c := range answers(moveReasons...) {
+	for _, c := range answers(11, moveReasons...) {
 		all = append(all, TargetEvent{Is: TargetCommitted, Change: c}, TargetEvent{Is: TargetGaveUp, Change: c})
 	}
 	return all
 }
 
 // req: RL-10 RL-12
+// req: AG-06
+// req: MB-08
 func TestEveryOrderOfEventsKeepsATargetsLaws(t *testing.T) {
-	events := targetEvents()
+	for _, wide := range []bool{false, true} {
+		walkTarget(t, targetEvents(wide))
+	}
+}
+
+func walkTarget(t *testing.T, events []TargetEvent) {
+	t.Helper()
 	type node struct {
 		t Target
 		w targetWatch
@@ -180,7 +198,7 @@ func TestEveryOrderOfEventsKeepsATargetsLaws(t *testing.T) {
 				to.w.last.Deadline = to.w.now + 4
 				to.t.Step(to.w.now, to.w.last)
 				if e, ok := to.t.Effect(); ok {
-					if err := to.w.check(e); err != nil {
+					if err := to.w.check(e, &to.t.restore); err != nil {
 						return fmt.Errorf("%w\nby %+v\nin %+v", err, to.w.last, standsOfTarget(&from.t, from.w.now))
 					}
 					if e.Do == TargetEnd {

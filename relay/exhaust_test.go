@@ -24,6 +24,7 @@ type sourceWatch struct {
 type sourceFacts struct {
 	did      SourceStep // the last effect
 	reserved bool       // the Store has said so
+	prepared bool       // the inventory is fixed, and known to be
 	admitted bool
 	sealed   bool
 	bound    bool // or it may be
@@ -50,15 +51,26 @@ func (w *sourceWatch) check(m *SourceMove, e SourceEffect) error {
 	}
 	switch e.Do {
 	case SourceReserve:
-		w.admitted = w.admitted || !m.InUserSpot || w.last.Is == SourceAdmitted && w.last.Failure == nil && !w.last.Reject
+		w.admitted = w.admitted || !m.Asks || w.last.Is == SourceAdmitted && w.last.Failure == nil && !w.last.Reject
 		if !w.admitted || m.Fixed {
 			return fmt.Errorf("it reserves without admission, or against its policy")
 		}
 	case SourcePermit:
 		w.reserved = true
+	case SourcePrepare:
+		if !m.Wide || did != SourcePermit && did != SourcePrepare || e.Prepare.Version != 11 || e.Prepare.Op != m.PrepareOp {
+			return fmt.Errorf("it prepares %d behind %d", e.Prepare.Version, did)
+		}
+		if w.now.Reached(m.Deadline) {
+			return fmt.Errorf("it prepares when it is too late")
+		}
 	case SourceSealSession:
-		if did != SourcePermit {
-			return fmt.Errorf("it seals without a permit")
+		if c := &w.last.Change; m.Wide {
+			w.prepared = did == SourcePrepare && w.last.Is == SourcePrepared && w.last.Err == nil && c.Record.Move != nil &&
+				(c.Reason == store.Applied || c.Reason == store.AlreadyApplied)
+		}
+		if did != SourcePermit && !w.prepared || m.Wide != w.prepared {
+			return fmt.Errorf("it seals without a permit, or an inventory")
 		}
 		w.sealed = true
 	case SourceCapture:
@@ -70,6 +82,9 @@ func (w *sourceWatch) check(m *SourceMove, e SourceEffect) error {
 		if !w.captured || e.Try < 1 || e.Try > 2 {
 			return fmt.Errorf("it sends what is not captured, or try %d", e.Try)
 		}
+		if version := e.Row.Version; m.Wide != (version == preparedVersion) {
+			return fmt.Errorf("it sends version %d", version)
+		}
 		w.sent = true
 	case SourceRelay:
 		if !w.sent || w.last.Is != SourceReady || !w.last.MayAct || w.now.Reached(m.Deadline) {
@@ -77,6 +92,9 @@ func (w *sourceWatch) check(m *SourceMove, e SourceEffect) error {
 		}
 		w.boundary = true
 	case SourceAbort:
+		if v := e.Abort.Version; w.prepared && v < preparedVersion || !m.Wide && v != 11 {
+			return fmt.Errorf("it ends version %d", v)
+		}
 		w.reserved = true
 	case SourceConfirm:
 		if w.sent && !w.spent {
@@ -124,8 +142,11 @@ func (w *sourceWatch) checkEnd(e *SourceEnded) error {
 }
 
 // rows of all kinds that the Store may show of the unit.
-func rowsOf(version uint64) []store.Authority {
-	w := words{args: map[string]string{}}
+func rowsOf(version uint64) []store.Authority { return rowsInto(version, "lobby") }
+
+// rowsInto is rowsOf with a move into that Spot; "-": of a Spot.
+func rowsInto(version uint64, into string) []store.Authority {
+	w := words{args: map[string]string{"into": into}}
 	var rows []store.Authority
 	for _, of := range []string{"s", "t", "x"} {
 		w.args["of"] = of
@@ -139,15 +160,15 @@ func rowsOf(version uint64) []store.Authority {
 	return append(rows, row)
 }
 
-// answers is all that the Store may answer to a change of the unit.
-func answers(reasons ...store.Reason) []store.Change {
+// answers is all that the Store may answer to a change of the unit, with a row of that version.
+func answers(version uint64, reasons ...store.Reason) []store.Change {
 	var all []store.Change
 	for _, r := range reasons {
-		for _, row := range rowsOf(11) {
+		for _, row := range rowsOf(version) {
 			all = append(all, store.Change{Reason: r, Record: row, Found: true, Epoch: 1})
 		}
 	}
-	return append(all, store.Change{Reason: store.Missing, Epoch: 1}, store.Change{Reason: store.EpochChanged, Record: rowsOf(11)[3], Found: true, Epoch: 2})
+	return append(all, store.Change{Reason: store.Missing, Epoch: 1}, store.Change{Reason: store.EpochChanged, Record: rowsOf(version)[3], Found: true, Epoch: 2})
 }
 
 var (
@@ -158,6 +179,9 @@ var (
 	storeErrors = []error{store.ErrUnavailable, store.ErrUnknown, store.ErrInvalid, store.ErrCorrupt}
 	twoFailures = []*Failure{{errkind.InternalFailure, "x"}, {errkind.Unavailable, "y"}}
 )
+
+// preparedVersion is that of the row whose inventory is fixed, as it was reserved as 11.
+const preparedVersion = 12
 
 // sourceEvents are all events that a Source may see, in all that it looks at.
 func sourceEvents() []SourceEvent {
@@ -181,21 +205,32 @@ func sourceEvents() []SourceEvent {
 		{Is: SourceHalting},
 	}
 	for _, f := range twoFailures {
-		for _, is := range []SourceFact{SourceAdmitted, SourcePermitted, SourceSessionSealed, SourceCaptured, SourceRefused, SourceConfirmed} {
+		for _, is := range []SourceFact{SourceAdmitted, SourcePrepared, SourcePermitted, SourceSessionSealed, SourceCaptured, SourceRefused, SourceConfirmed} {
 			all = append(all, SourceEvent{Is: is, Failure: f})
 		}
 	}
 	for _, err := range storeErrors {
-		all = append(all, SourceEvent{Is: SourceReserved, Err: err}, SourceEvent{Is: SourceAborted, Err: err}, SourceEvent{Is: SourceRow, Err: err})
+		for _, is := range []SourceFact{SourceReserved, SourcePrepared, SourceAborted, SourceRow} {
+			all = append(all, SourceEvent{Is: is, Err: err})
+		}
 	}
 	for _, row := range rowsOf(12) {
 		all = append(all, SourceEvent{Is: SourceRow, Row: row, Found: true}, SourceEvent{Is: SourceConfirmed, Row: row, Found: true, Failure: twoFailures[1]})
 	}
 	all = append(all, SourceEvent{Is: SourceConfirmed, Row: rowsOf(12)[0], Found: true})
-	for _, c := range answers(moveReasons...) {
+	for _, c := range answers(11, moveReasons...) {
 		all = append(all, SourceEvent{Is: SourceAborted, Change: c})
 	}
-	for _, c := range answers(append(moveReasons, store.CapacityExceeded, store.SpotUnavailable, store.Moving)...) {
+	for _, c := range answers(preparedVersion, moveReasons...) {
+		if c.Reason == store.VersionConflict {
+			all = append(all, SourceEvent{Is: SourceAborted, Change: c})
+		}
+		if applies := c.Reason == store.Applied; applies && c.Record.Move == nil || c.Record.OwnerID == "x-5" {
+			continue // the Store does not answer that
+		}
+		all = append(all, SourceEvent{Is: SourcePrepared, Change: c})
+	}
+	for _, c := range answers(11, append(moveReasons, store.CapacityExceeded, store.SpotUnavailable, store.Moving)...) {
 		if c.Reason == store.Applied && c.Record.Move == nil {
 			continue // the Store does not answer that
 		}
@@ -208,13 +243,16 @@ func sourceEvents() []SourceEvent {
 // nothing new is reached.
 //
 // req: RL-15
+// req: AG-03
 func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 	events := sourceEvents()
-	for _, move := range []SourceMove{{InUserSpot: true}, {}, {InUserSpot: true, Fixed: true}} {
+	for _, move := range []SourceMove{
+		{InUserSpot: true, Asks: true}, {}, {InUserSpot: true, Asks: true, Fixed: true}, {Asks: true}, {Asks: true, Wide: true}, {InUserSpot: true},
+	} {
 		move := SourceMove{
 			Unit: store.Fence{ID: "u", ObjectGen: unitGen, Version: 10, OwnerID: "s-1", LeaseGen: 1}, OwnerGen: ownerGen, Epoch: 1,
 			Self: sourceLease, To: Process{"t", 2}, Relocation: relocation, Attempt: 1, Deadline: 4,
-			InUserSpot: move.InUserSpot, Fixed: move.Fixed,
+			InUserSpot: move.InUserSpot, Asks: move.Asks, Wide: move.Wide, Fixed: move.Fixed, PrepareOp: prepareOp,
 		}
 		type node struct {
 			s Source
@@ -259,7 +297,7 @@ func TestEveryOrderOfEventsKeepsASourcesLaws(t *testing.T) {
 			return nil
 		})
 		t.Logf("%d states, ends %v", n, ended)
-		if want := 4; len(ended) != want && !move.Fixed && move.InUserSpot {
+		if want := 4; len(ended) != want && !move.Fixed && move.Asks {
 			t.Errorf("only the outcomes %v were reached", ended)
 		}
 	}

@@ -48,6 +48,14 @@ func ofReservation(reason store.Reason, userSpot bool) *Failure {
 	}
 }
 
+// ofPreparation is for an inventory that the Store refused.
+func ofPreparation(reason store.Reason) *Failure {
+	if reason == store.InventoryConflict || reason == store.Exhausted {
+		return &Failure{errkind.InternalFailure, fmt.Sprintf("the Store refused the inventory of its members (%v)", reason)}
+	}
+	return &Failure{errkind.Unavailable, fmt.Sprintf("its row does not allow the move now (%v)", reason)}
+}
+
 // ofError is for a Store that did nothing.
 func ofError(err error) *Failure {
 	kind := errkind.Unavailable

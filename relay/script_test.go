@@ -37,6 +37,7 @@ var (
 	abortOp     = store.OpID{15: 2}
 	commitOp    = store.OpID{15: 3}
 	giveUpOp    = store.OpID{15: 4}
+	prepareOp   = store.OpID{15: 5}
 )
 
 // words is one line of a script: a command, words and key=value pairs. All take at=d; the
@@ -150,7 +151,7 @@ func (w words) reply() Reply {
 }
 
 // row is the unit's row; the words missing, of=, gen=, own=, version=, epoch=, spot=,
-// creating, moving, and for the move of an attempt another=, to= and into= change it.
+// creating, moving, and for the move of an attempt another=, to= and into= change it; into=- is of a Spot.
 func (w words) row(version uint64, moving bool) (row store.Authority, found bool) {
 	if w.has("missing") {
 		return row, false
@@ -187,11 +188,19 @@ func (w words) row(version uint64, moving bool) (row store.Authority, found bool
 			row.Move.TargetRID = to
 		}
 		if into := w.args["into"]; into != "" {
-			row.Move.SpotID = into
+			row.Move.SpotID = spotID(into)
 		}
 		row.Move.InUserSpot = row.Move.SpotID == "room"
 	}
 	return row, true
+}
+
+// spotID is a Spot's id; "-" is none.
+func spotID(word string) string {
+	if word == "-" {
+		return ""
+	}
+	return word
 }
 
 // change is what the Store answered: reason=, the row, and its epoch if that is not the row's, now=.

@@ -18,14 +18,16 @@ type SourceMove struct {
 	Self     store.Lease    // of this process
 
 	To         Process
-	SpotID     string // the unit's membership after the move
-	InUserSpot bool   // SpotID is a User Spot, which is asked for admission
+	SpotID     string // an Actor's membership after the move; of a Spot ""
+	InUserSpot bool   // SpotID is a User Spot
+	Asks       bool   // the target is asked for admission
+	Wide       bool   // it is a SpotWide Spot, whose inventory is fixed before it is sent (AG-03)
 	Fixed      bool   // the unit's policy forbids the move (PO-02)
 
-	Relocation         store.RelocationID
-	Attempt            uint32
-	ReserveOp, AbortOp store.OpID
-	Deadline           clock.Mono // of all up to the boundary
+	Relocation                    store.RelocationID
+	Attempt                       uint32
+	ReserveOp, PrepareOp, AbortOp store.OpID
+	Deadline                      clock.Mono // of all up to the boundary
 }
 
 // SourceStep is what a Source wants done.
@@ -36,6 +38,9 @@ const (
 	SourceAdmit SourceStep = iota + 1
 	// SourceReserve: send Reserve to the Store. Ends with SourceReserved.
 	SourceReserve
+	// SourcePrepare: store the inventory of the aggregate in Row, and fix it by Prepare, whose
+	// Inventory is the shell's to fill. Ends with SourcePrepared.
+	SourcePrepare
 	// SourcePermit: wait for a place among the moves that run at once. Ends with
 	// SourcePermitted.
 	SourcePermit
@@ -73,7 +78,8 @@ const (
 type SourceEffect struct {
 	Do         SourceStep
 	Reserve    store.ReserveMove
-	Row        store.Authority // as the reservation left it
+	Prepare    store.PrepareAggregate
+	Row        store.Authority // as the reservation left it, and what was prepared behind it
 	ChunkBytes uint32
 	Try        uint32
 	Abort      store.EndMove
@@ -91,6 +97,8 @@ const (
 	SourceAdmitted
 	// SourceReserved: Change, or Err.
 	SourceReserved
+	// SourcePrepared: Change, or Err; or it was not asked for, for Failure.
+	SourcePrepared
 	// SourcePermitted: it has its place, or none for Failure.
 	SourcePermitted
 	// SourceSessionSealed: the binding is sealed if Bound, and there is none else. Its owner
@@ -187,6 +195,8 @@ const (
 	sourceAdmitLost             // waits for a link
 	sourceReserving
 	sourceReserveLost // waits; the reservation may be applied
+	sourcePreparing
+	sourcePrepareLost // waits; the inventory may be fixed
 	sourcePermitting
 	sourceSealing
 	sourceCapturing
@@ -216,7 +226,7 @@ type Source struct {
 
 	reserve    store.ReserveMove
 	lost       bool            // a try to reserve may be applied yet, whatever later ones were told
-	reserved   store.Authority // as it was reserved
+	reserved   store.Authority // as it was reserved, and prepared
 	row        store.Authority // the last one seen
 	found      bool
 	chunkBytes uint32
@@ -233,7 +243,7 @@ type Source struct {
 // NewSource returns a Source whose first effect is due.
 func NewSource(now clock.Mono, m SourceMove, t Timing) *Source {
 	s := &Source{move: m, timing: t, wake: clock.Never, sealLimit: clock.Never, chunkBytes: EntryChunkBytes}
-	if m.InUserSpot {
+	if m.Asks {
 		s.admit()
 	} else {
 		s.begin(now)
@@ -274,6 +284,8 @@ func (s *Source) Step(now clock.Mono, e SourceEvent) {
 		s.admitted(now, &e)
 	case SourceReserved:
 		s.wasReserved(now, &e)
+	case SourcePrepared:
+		s.wasPrepared(now, &e)
 	case SourcePermitted:
 		s.permitted(now, &e)
 	case SourceSessionSealed:
@@ -327,6 +339,10 @@ func (s *Source) tick(now clock.Mono) {
 	switch s.state {
 	case sourceReserveLost:
 		s.do(sourceReserving, SourceEffect{Do: SourceReserve, Reserve: s.reserve})
+	case sourcePrepareLost:
+		if s.may(now, nil) {
+			s.prepare()
+		}
 	case sourceAwaiting, sourceReadLost:
 		s.do(sourceReading, SourceEffect{Do: SourceRead})
 	case sourceAbortLost:
@@ -341,9 +357,9 @@ func (s *Source) tick(now clock.Mono) {
 // else when the effect under way has ended.
 func (s *Source) stop(f *Failure) {
 	switch s.state {
-	case sourceAdmitting, sourceAdmitLost, sourceRestoring, sourceRestoreLost:
+	case sourceAdmitting, sourceAdmitLost, sourcePrepareLost, sourceRestoring, sourceRestoreLost:
 		s.fail(f)
-	case sourceReserving, sourceReserveLost, sourcePermitting, sourceSealing, sourceCapturing:
+	case sourceReserving, sourceReserveLost, sourcePermitting, sourcePreparing, sourceSealing, sourceCapturing:
 		s.failure = cmp.Or(s.failure, f)
 	default: // it ends already, or the boundary is behind
 	}
@@ -387,7 +403,7 @@ func (s *Source) admitted(now clock.Mono, e *SourceEvent) {
 // the unit stops.
 func (s *Source) begin(now clock.Mono) {
 	if s.move.Fixed {
-		s.fail(&Failure{errkind.Rejected, "its type has DisableRelocation, and the spot is at another node; give the type a policy by which it moves"})
+		s.fail(&Failure{errkind.Rejected, "its type has DisableRelocation, so it stays at its node; give the type a policy by which it moves"})
 		return
 	}
 	m := &s.move
@@ -453,7 +469,37 @@ func (s *Source) may(now clock.Mono, failed *Failure) bool {
 }
 
 func (s *Source) permitted(now clock.Mono, e *SourceEvent) {
-	if s.state == sourcePermitting && s.may(now, e.Failure) {
+	switch {
+	case s.state != sourcePermitting || !s.may(now, e.Failure):
+	case s.move.Wide:
+		s.prepare()
+	default:
+		s.do(sourceSealing, SourceEffect{Do: SourceSealSession})
+	}
+}
+
+func (s *Source) prepare() {
+	s.do(sourcePreparing, SourceEffect{Do: SourcePrepare, Row: s.reserved, Prepare: store.PrepareAggregate{
+		MoveRef: store.MoveOf(&s.reserved), Op: s.move.PrepareOp, Asker: s.move.Self,
+	}})
+}
+
+// wasPrepared goes on behind the version that the inventory has given the row. If it never
+// learns of it, the abort does.
+func (s *Source) wasPrepared(now clock.Mono, e *SourceEvent) {
+	c := &e.Change
+	switch {
+	case s.state != sourcePreparing || !s.may(now, e.Failure):
+	case errors.Is(e.Err, store.ErrUnknown), e.Err == nil && c.Reason == store.LeaseExpired:
+		s.sleep(sourcePrepareLost, min(s.waits.wait(now, s.timing, s.timing.WaitMax), s.move.Deadline))
+	case e.Err != nil:
+		s.fail(ofError(e.Err))
+	case c.Reason != store.Applied && c.Reason != store.AlreadyApplied, !s.stands(&c.Record):
+		s.fail(ofPreparation(c.Reason))
+	case c.Epoch != s.move.Epoch:
+		s.fail(&Failure{errkind.Unavailable, "the Store has begun a new epoch"})
+	default:
+		s.row, s.found, s.reserved, s.waits = c.Record, c.Found, c.Record, backoff{}
 		s.do(sourceSealing, SourceEffect{Do: SourceSealSession})
 	}
 }

@@ -116,6 +116,9 @@ func (s *Source) aborted(now clock.Mono, e *SourceEvent) {
 		s.goOn()
 	case c.Reason == store.LeaseSuperseded:
 		s.doubt(errkind.Unavailable, "the node's lease belongs to another process")
+	case s.move.Wide && c.Reason == store.VersionConflict && s.stands(&c.Record) && c.Record.Version > s.reserved.Version: // by its inventory, whose answer was lost
+		s.reserved = c.Record
+		s.sendAbort()
 	default: // the lease has to be renewed, or the record is of a later moment
 		s.sleep(sourceAbortLost, s.waits.wait(now, s.timing, s.timing.Settle))
 	}

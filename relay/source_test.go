@@ -14,15 +14,15 @@ import (
 // The scripts of Sources. Each line is one event, and prints what the machine wants done
 // next and when it is to be called at the latest.
 //
-//	source [entry] [fixed] [deadline=d]      a new Source, into "room" or, with entry, "lobby"
+//	source [entry|spot] [wide] [fixed] [deadline=d]  a new Source, into "room" or, with entry, "lobby"; or of a Spot
 //	admitted [chunk=n] [reject] [reply=text] [fail=kind]
-//	reserved|aborted [reason=r] [err=e] [the row, as in words.row]
+//	reserved|prepared|aborted [reason=r] [err=e] [the row, as in words.row] | prepared fail=kind
 //	permitted|captured [fail=kind] | sealed [bound] [asked=d] [fail=kind]
 //	ready [paused] | refused fail=kind | lost | linked | gone
 //	committed [own=n] | given-up | row [err=e] [the row]
 //	confirmed [fail=kind] [the row] | stopping | halting | tick
 //
-// req: JN-09 PO-02 RL-15 RL-18
+// req: AG-03 AG-07 JN-09 PO-02 RL-15 RL-18
 func TestSourceScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/source", func(t *testing.T, path string) {
 		var now clock.Mono
@@ -42,18 +42,21 @@ func TestSourceScripts(t *testing.T) {
 func sourceMove(w words, now clock.Mono) SourceMove {
 	m := SourceMove{
 		Unit:     store.Fence{ID: "u", ObjectGen: unitGen, Version: 10, OwnerID: "s-1", LeaseGen: 1, SpotID: "home"},
-		OwnerGen: ownerGen, Epoch: 1, Self: sourceLease, To: Process{"t", 2}, SpotID: "room", InUserSpot: true, Fixed: w.has("fixed"),
+		OwnerGen: ownerGen, Epoch: 1, Self: sourceLease, To: Process{"t", 2}, SpotID: "room", InUserSpot: true, Asks: true, Fixed: w.has("fixed"),
 		Relocation: relocation, Attempt: 1, ReserveOp: reserveOp, AbortOp: abortOp, Deadline: now.Add(w.span("deadline", 5*time.Second)),
 	}
-	if w.has("entry") {
-		m.SpotID, m.InUserSpot = "lobby", false
+	switch m.PrepareOp = prepareOp; {
+	case w.has("entry"):
+		m.SpotID, m.InUserSpot, m.Asks = "lobby", false, false
+	case w.has("spot"):
+		m.Unit.SpotID, m.SpotID, m.InUserSpot, m.Wide = "", "", false, w.has("wide")
 	}
 	return m
 }
 
 func sourceEvent(w words, now clock.Mono) SourceEvent {
 	facts := map[string]SourceFact{
-		"tick": SourceTick, "admitted": SourceAdmitted, "reserved": SourceReserved, "permitted": SourcePermitted,
+		"tick": SourceTick, "admitted": SourceAdmitted, "reserved": SourceReserved, "prepared": SourcePrepared, "permitted": SourcePermitted,
 		"sealed": SourceSessionSealed, "captured": SourceCaptured, "ready": SourceReady, "refused": SourceRefused,
 		"lost": SourceLinkLost, "linked": SourceLinkUp, "gone": SourceTargetGone, "committed": SourceCommitted,
 		"given-up": SourceGivenUp, "row": SourceRow, "aborted": SourceAborted,
@@ -69,6 +72,10 @@ func sourceEvent(w words, now clock.Mono) SourceEvent {
 		w.t.Fatalf("%q is no event of a source", w.cmd)
 	case SourceReserved:
 		e.Change = w.change(11, true)
+	case SourcePrepared:
+		if e.Failure == nil {
+			e.Change = w.change(preparedVersion, true)
+		}
 	case SourceAborted:
 		e.Change = w.change(12, false)
 	case SourceRow:
@@ -93,7 +100,10 @@ func sourceSays(s *Source) string {
 	case SourceReserve:
 		r := &e.Reserve
 		return fmt.Sprintf("reserve version %d of %d as op %d for %v, to %s:%d into %s%s", r.Version, r.ObjectGen, r.Op[15], r.Validity,
-			r.TargetRID, r.TargetLifecycle, yes(r.InUserSpot, "user spot "), r.SpotID)
+			r.TargetRID, r.TargetLifecycle, yes(r.InUserSpot, "user spot "), r.SpotID) + yes(r.SpotID == "", "no spot")
+	case SourcePrepare:
+		p := &e.Prepare
+		return fmt.Sprintf("prepare version %d as op %d by %s", p.Version, p.Op[15], p.Asker.OwnerID)
 	case SourcePermit:
 		return "permit"
 	case SourceSealSession:

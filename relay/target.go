@@ -12,7 +12,7 @@ import (
 // from the source.
 type Ask struct {
 	Fence
-	SpotID  string   // the User Spot that it wants to enter
+	SpotID  string   // the User Spot that an Actor wants to enter; "": a Spot moves
 	Request [32]byte // digest of what the application is asked, with its codec
 }
 
@@ -22,7 +22,10 @@ type Restore struct {
 	OwnerGen      store.OwnerGen // of the source
 	SourceOwnerID string
 	SourceLease   store.LeaseGen
-	InUserSpot    bool // Move.MoveSpotID is a User Spot
+	InUserSpot    bool         // Move.MoveSpotID is a User Spot
+	Asked         bool         // admission came before it
+	Quiet         bool         // no callback runs at the target: its node moves an Actor (MB-08)
+	Root          store.Digest // of an aggregate's inventory, else zero
 	Payload       Payload
 }
 
@@ -53,8 +56,9 @@ type TargetStep uint8
 const (
 	// TargetRead: read the unit's row. Ends with TargetRow.
 	TargetRead TargetStep = iota + 1
-	// TargetAsk: have the application decide about the unit in Row by the deadline, with a
-	// place kept among the Spot's members. Ends with TargetDecided.
+	// TargetAsk: have the application decide about the Actor in Row by the deadline, with a
+	// place kept among the Spot's members; of a Spot, see whether this node can take it. Ends
+	// with TargetDecided.
 	TargetAsk
 	// TargetAnswer: answer who asks for admission: accepted, or refused if Reject, both with
 	// Reply; or Failure. Unless it is accepted all that was prepared is dropped in the same
@@ -83,11 +87,12 @@ const (
 	// closed, tell the source, and send the Session's owner the new route. Ends with
 	// TargetMerged.
 	TargetMerge
-	// TargetJoined: run OnJoinedActor. It may take longer than to Deadline, after which it is
-	// not tried again. When it has run for the first time, whatever it gave, the source is told
-	// that the unit left it. Ends with TargetJoinedDone.
+	// TargetJoined: run OnJoinedActor, or of a Spot OnInitialize. It may take longer than to
+	// Deadline, after which it is not tried again. When it has run for the first time, whatever
+	// it gave, the source is told that the unit left it. Ends with TargetJoinedDone.
 	TargetJoined
-	// TargetComplete: run the completion callback, in the same way. Ends with TargetCompleted.
+	// TargetComplete: run the completion callback, or of a Spot OnRelocationReadyCompleted, in
+	// the same way. Ends with TargetCompleted.
 	TargetComplete
 	// TargetEnd: the attempt is over with Outcome.
 	TargetEnd

@@ -40,6 +40,7 @@ func (t *Target) commit(fallback bool) {
 	r := &t.restore
 	t.do(targetCommitting, TargetEffect{Do: TargetCommit, Fallback: fallback, Commit: store.CommitMove{
 		MoveRef: r.Move, Op: t.job.CommitOp, SourceOwnerID: r.SourceOwnerID, SourceLease: r.SourceLease, Target: t.job.Self,
+		Root: r.Root,
 	}})
 }
 
@@ -114,7 +115,11 @@ func (t *Target) confirmed(e *TargetEvent) {
 }
 
 func (t *Target) merged(now clock.Mono) {
-	if t.state == targetMerging {
+	switch {
+	case t.state != targetMerging:
+	case t.restore.Quiet:
+		t.end(TargetOpened, nil)
+	default:
 		t.callsUntil = max(t.deadline, now.Add(t.timing.Insist))
 		t.call(targetJoining, TargetJoined)
 	}

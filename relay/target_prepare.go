@@ -55,7 +55,7 @@ func (t *Target) restoring(now clock.Mono, e *TargetEvent) {
 	first := t.restore == (Restore{})
 	switch {
 	case t.state == targetOver:
-	case t.state == targetIdle && e.Restore.InUserSpot:
+	case t.state == targetIdle && e.Restore.Asked:
 		t.drop(errUnasked)
 	case t.state == targetIdle: // its Spot asks nobody for admission
 		t.restore = e.Restore
@@ -78,7 +78,7 @@ func (t *Target) restoring(now clock.Mono, e *TargetEvent) {
 // continues reports whether the Restore is of the attempt that asked for admission.
 func (t *Target) continues(r *Restore) bool {
 	f := r.Fence()
-	return Judge(t.ask.Fence, f, false) == Same && f.Version >= t.ask.Version && r.InUserSpot && r.Move.MoveSpotID == t.ask.SpotID
+	return Judge(t.ask.Fence, f, false) == Same && f.Version >= t.ask.Version && r.Asked && r.Move.MoveSpotID == t.ask.SpotID
 }
 
 // readied reports whether relay-ready was said.

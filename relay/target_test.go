@@ -15,7 +15,7 @@ import (
 // next, when it is to be called at the latest, and how far it is.
 //
 //	target                                   a new Target
-//	asked|restoring [deadline=d] [entry] [version=n] [gen=n] [own=n] [into=spot] [what=n] [another]
+//	asked|restoring [deadline=d] [entry|spot] [wide] [quiet] [version=n] [gen=n] [own=n] [into=spot] [what=n] [another]
 //	row [err=e] [the row, as in words.row]
 //	decided [reject] [reply=text] [fail=kind] | assembled | broken fail=kind | staged [paused] [fail=kind]
 //	relayed | cutover | off
@@ -60,6 +60,9 @@ func targetEvent(w words, now clock.Mono) TargetEvent {
 		w.t.Fatalf("%q is no event of a target", w.cmd)
 	case TargetAsked:
 		e.Ask = Ask{Fence: fenceArg(w, 10), SpotID: "room", Request: [32]byte{byte(w.number("what", 1))}}
+		if w.has("spot") {
+			e.Ask.SpotID = ""
+		}
 	case TargetRestoring:
 		e.Restore = restoreArg(w)
 	case TargetRow:
@@ -92,14 +95,20 @@ func restoreArg(w words) Restore {
 			ID: f.ID, ObjectGen: f.ObjectGen, Version: f.Version, Relocation: f.Relocation, Attempt: f.Attempt, Epoch: 1,
 			SpotID: "home", MoveSpotID: "room",
 		},
-		OwnerGen: f.OwnerGen, SourceOwnerID: "s-1", SourceLease: 1, InUserSpot: !w.has("entry"),
+		OwnerGen: f.OwnerGen, SourceOwnerID: "s-1", SourceLease: 1, InUserSpot: !w.has("entry"), Asked: !w.has("entry"),
 		Payload: Payload{Bytes: w.number("what", 100), Chunks: 1, CRC: 5},
 	}
 	if w.has("entry") {
 		r.Move.MoveSpotID = "lobby"
 	}
+	if w.has("spot") {
+		r.Move.MoveSpotID, r.InUserSpot = "", false
+	}
+	if r.Quiet = w.has("quiet"); w.has("wide") {
+		r.Root[0] = 1
+	}
 	if into := w.args["into"]; into != "" {
-		r.Move.MoveSpotID = into
+		r.Move.MoveSpotID = spotID(into)
 	}
 	return r
 }
@@ -136,7 +145,7 @@ func targetSays(m *Target) string {
 	case TargetCommit:
 		c := &e.Commit
 		return fmt.Sprintf("commit version %d of %s:%d as op %d by %s", c.Version, c.SourceOwnerID, c.SourceLease, c.Op[15],
-			c.Target.OwnerID) + yes(e.Fallback, ", without a cutover")
+			c.Target.OwnerID) + yes(e.Fallback, ", without a cutover") + yes(c.Root != store.Digest{}, ", with an inventory")
 	case TargetGiveUp:
 		return fmt.Sprintf("give up version %d as op %d by %s", e.GiveUp.Version, e.GiveUp.Op[15], e.GiveUp.Asker.OwnerID)
 	case TargetConfirm:

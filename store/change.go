@@ -11,6 +11,7 @@ type Reserve struct {
 	Op              OperationKey
 	TargetRID       string
 	TargetLifecycle LeaseGen
+	Pass            string        // a PassDigest, by which a cordoned target may have it all the same; "": none
 	Request         []byte        // at most 1 MiB
 	First           []byte        // an InstanceSpot's first message, at most 1 MiB; nil for none
 	Timeout         time.Duration // of the operation; its deadline is the Store's time plus this

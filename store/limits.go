@@ -2,7 +2,10 @@ package store
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -16,6 +19,7 @@ const (
 	PayloadBytesMax    = 1 << 20   // a creation request or reply: one Store command stays short
 	DescriptorBytesMax = 1 << 20   // an encoded descriptor: four fill a page of a list
 	WeightMax          = 10_000    // of a node
+	PassesMax          = 16        // through one Cordon
 	SlotsMax           = 1<<31 - 1 // Actors or Spots of a node, where limited at all
 	PageMax            = 1000      // rows or ids in one page: Redis answers nobody else meanwhile
 	PageBytesMax       = 4 << 20   // of descriptors in one page
@@ -85,6 +89,9 @@ func (d Descriptor) Check(l Lease) error {
 	if d.Weight < 0 || d.Weight > WeightMax {
 		return invalid("weight %d of node %q: need 0 to %d", d.Weight, d.RID, WeightMax)
 	}
+	if err := d.checkCordon(); err != nil {
+		return err
+	}
 	if err := cmp.Or(checkSlots(d.RID, "Actors", d.MaxActors), checkSlots(d.RID, "Spots", d.MaxSpots)); err != nil {
 		return err
 	}
@@ -116,6 +123,21 @@ func (d Descriptor) Check(l Lease) error {
 	}
 	return cmp.Or(checkText("mesh name", d.Mesh), checkText("endpoint", d.Endpoint), checkText("application version", d.AppVersion),
 		checkText("maintenance wave", d.Wave))
+}
+
+func (d Descriptor) checkCordon() error {
+	switch {
+	case d.Cordoned && d.Weight != 0:
+		return invalid("weight %d of node %q, which is cordoned: need 0", d.Weight, d.RID)
+	case len(d.Passes) > PassesMax || len(d.Passes) > 0 && !d.Cordoned:
+		return invalid("node %q has %d passes: need at most %d, and a Cordon", d.RID, len(d.Passes), PassesMax)
+	}
+	for _, p := range d.Passes {
+		if err := checkPass(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Check returns ErrInvalid if the key breaks a limit.
@@ -151,6 +173,11 @@ func (r Reserve) Check() error {
 		return invalid("creation of %q as a wide %v: only a UserSpot has members", r.ID, r.Kind)
 	case r.First != nil && r.Kind != InstanceSpot:
 		return invalid("creation of %q with a first message as %v: only an InstanceSpot has one", r.ID, r.Kind)
+	}
+	if r.Pass != "" {
+		if err := checkPass(r.Pass); err != nil {
+			return err
+		}
 	}
 	return cmp.Or(CheckID("id", r.ID), CheckID("stable type", r.Type), r.Op.Check(), CheckName("target RID", r.TargetRID),
 		CheckGen("target lifecycle", r.TargetLifecycle), checkPayload("creation request", r.ID, r.Request),
@@ -279,6 +306,13 @@ func CheckLimit(limit int) error {
 func checkSlots(rid, what string, n int) error {
 	if n < 0 || n > SlotsMax {
 		return invalid("limit %d of %s of node %q: need 0 (none) to %d", n, what, rid, SlotsMax)
+	}
+	return nil
+}
+
+func checkPass(digest string) error {
+	if b, err := hex.DecodeString(digest); err != nil || len(b) != sha256.Size || strings.ToLower(digest) != digest {
+		return invalid("pass %.80q: need a PassDigest", digest)
 	}
 	return nil
 }

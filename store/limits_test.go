@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,7 @@ func TestReservationsAreOfWhatCanBe(t *testing.T) {
 		"a wide Instance Spot":       func(r *Reserve) { r.Wide = true },
 		"a first message of another": func(r *Reserve) { r.Kind = UserSpot },
 		"a large first message":      func(r *Reserve) { r.First = over },
+		"a pass that is no digest":   func(r *Reserve) { r.Pass = "tester" },
 	})
 	for _, kind := range []Kind{Actor, InstanceSpot} {
 		r := good
@@ -266,10 +268,19 @@ func TestDescriptorsOfferWhatCanBe(t *testing.T) {
 		"a type of no kind":          func(d *Descriptor) { d.SpotTypes = []SpotType{{Type: "room"}} },
 		"a type without name":        func(d *Descriptor) { d.SpotTypes = []SpotType{{Kind: UserSpot}} },
 		"a negative limit of a type": func(d *Descriptor) { d.SpotTypes = []SpotType{{Type: "room", Kind: UserSpot, Max: -1}} },
-		"a wave of 256 bytes":        func(d *Descriptor) { d.Wave = strings.Repeat("x", 256) },
-		"an Entry Spot's \xff":       func(d *Descriptor) { d.EntrySpotID = "\xff" },
-		"a server in two meshes":     func(d *Descriptor) { d.Meshes = []MeshEntry{{Name: "other", Role: RoleServer}} },
-		"a mesh of 256 bytes":        func(d *Descriptor) { d.Meshes = []MeshEntry{{Name: strings.Repeat("x", 256)}} },
+		"a cordon and a weight":      func(d *Descriptor) { d.Cordoned, d.Weight = true, 1 },
+		"a pass without a cordon":    func(d *Descriptor) { d.Weight, d.Passes = 0, []string{PassDigest("x")} },
+		"17 passes": func(d *Descriptor) {
+			d.Weight, d.Cordoned, d.Passes = 0, true, slices.Repeat([]string{PassDigest("x")}, 17)
+		},
+		"a pass as it is": func(d *Descriptor) { d.Weight, d.Cordoned, d.Passes = 0, true, []string{"tester"} },
+		"a digest in capitals": func(d *Descriptor) {
+			d.Weight, d.Cordoned, d.Passes = 0, true, []string{strings.ToUpper(PassDigest("x"))}
+		},
+		"a wave of 256 bytes":    func(d *Descriptor) { d.Wave = strings.Repeat("x", 256) },
+		"an Entry Spot's \xff":   func(d *Descriptor) { d.EntrySpotID = "\xff" },
+		"a server in two meshes": func(d *Descriptor) { d.Meshes = []MeshEntry{{Name: "other", Role: RoleServer}} },
+		"a mesh of 256 bytes":    func(d *Descriptor) { d.Meshes = []MeshEntry{{Name: strings.Repeat("x", 256)}} },
 	} {
 		d := good
 		edit(&d)

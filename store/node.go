@@ -1,6 +1,12 @@
 package store
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Lease is one process's right to own objects.
 type Lease struct {
@@ -47,29 +53,58 @@ const (
 	HostError  HostState = 6
 )
 
+// String returns the state's name.
+func (s HostState) String() string {
+	names := [...]string{"Preparing", "Serving", "Relocating", "Relocated", "Draining", "Stopped", "Error"}
+	if int(s) >= len(names) {
+		return fmt.Sprintf("HostState(%d)", uint8(s))
+	}
+	return names[s]
+}
+
 // Descriptor is what a node publishes about itself. At most 1 MiB encoded.
 type Descriptor struct {
-	RID         string        `json:"rid"`
-	Lifecycle   LeaseGen      `json:"lifecycle,string"`
-	Mesh        string        `json:"mesh"`             // that its objects live in, if it hosts any
-	Endpoint    string        `json:"endpoint"`         // host:port of the link listener; empty: dials only
-	Role        Role          `json:"role"`             // in that mesh; in the others it hosts nothing
-	Meshes      []MeshEntry   `json:"meshes,omitempty"` // it is in besides that one
-	State       HostState     `json:"state"`
-	Weight      int           `json:"weight"`                // 0–10,000; 0 takes no new objects
-	MaxActors   int           `json:"maxActors"`             // 0: no limit
-	MaxSpots    int           `json:"maxSpots,omitempty"`    // User and Instance Spots; 0: no limit
-	ActorTypes  []string      `json:"actorTypes,omitempty"`  // stable types, sorted
-	SpotTypes   []SpotType    `json:"spotTypes,omitempty"`   // of User and Instance Spots, sorted by type
-	EntrySpotID string        `json:"entrySpotId,omitempty"` // empty until initialised (CR-16)
-	AppVersion  string        `json:"appVersion,omitempty"`
-	Channels    bool          `json:"channels,omitempty"`     // it serves channels in that mesh, so all nodes of it link to it
-	Ports       []ChannelPort `json:"channelPorts,omitempty"` // of channels that it serves by connections of their own
-	Wave        string        `json:"wave,omitempty"`         // of maintenance
-	Revision    uint64        `json:"revision,string"`        // grows with each update by its owner
-	Actors      int           `json:"-"`                      // capacity in use, reserved and active, as the Store counts it
-	Spots       int           `json:"-"`                      // the same of Spots
-	LeaseLeft   time.Duration `json:"-"`                      // of its lease by the Store's clock; ≤ 0: expired
+	RID        string      `json:"rid"`
+	Lifecycle  LeaseGen    `json:"lifecycle,string"`
+	Mesh       string      `json:"mesh"`             // that its objects live in, if it hosts any
+	Endpoint   string      `json:"endpoint"`         // host:port of the link listener; empty: dials only
+	Role       Role        `json:"role"`             // in that mesh; in the others it hosts nothing
+	Meshes     []MeshEntry `json:"meshes,omitempty"` // it is in besides that one
+	State      HostState   `json:"state"`
+	Weight     int         `json:"weight"`               // 0–10,000; 0 takes no new objects
+	MaxActors  int         `json:"maxActors"`            // 0: no limit
+	MaxSpots   int         `json:"maxSpots,omitempty"`   // User and Instance Spots; 0: no limit
+	ActorTypes []string    `json:"actorTypes,omitempty"` // stable types, sorted
+	// ActorPolicies are those types' policies of relocation, as the node names them; no entry: it
+	// is not known, as of nodes before there was this field, and then nothing moves there.
+	ActorPolicies map[string]uint8 `json:"actorPolicies,omitempty"`
+	SpotTypes     []SpotType       `json:"spotTypes,omitempty"`   // of User and Instance Spots, sorted by type
+	EntrySpotID   string           `json:"entrySpotId,omitempty"` // empty until initialised (CR-16)
+	AppVersion    string           `json:"appVersion,omitempty"`
+	Channels      bool             `json:"channels,omitempty"`     // it serves channels in that mesh, so all nodes of it link to it
+	Ports         []ChannelPort    `json:"channelPorts,omitempty"` // of channels that it serves by connections of their own
+	Wave          string           `json:"wave,omitempty"`         // of maintenance
+	Cordoned      bool             `json:"cordoned,omitempty"`     // then Weight is 0
+	Passes        []string         `json:"passes,omitempty"`       // PassDigests with which a cordoned node takes new objects all the same
+	Revision      uint64           `json:"revision,string"`        // grows with each update by its owner
+	Actors        int              `json:"-"`                      // capacity in use, reserved and active, as the Store counts it
+	Spots         int              `json:"-"`                      // the same of Spots
+	LeaseLeft     time.Duration    `json:"-"`                      // of its lease by the Store's clock; ≤ 0: expired
+}
+
+// PassDigest returns what the Store has of a pass through a Cordon: a name for it that does
+// not tell it. "" is the name of no pass.
+func PassDigest(pass string) string {
+	if pass == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte("zlnode pass\x00" + pass))
+	return hex.EncodeToString(sum[:])
+}
+
+// Admits reports whether the node is cordoned and has that PassDigest.
+func (d *Descriptor) Admits(pass string) bool {
+	return d.Cordoned && pass != "" && slices.Contains(d.Passes, pass)
 }
 
 // MeshEntry is what a node is in one mesh.
@@ -111,10 +146,11 @@ func (d *Descriptor) Port(channel string) (endpoint string, has bool) {
 
 // SpotType is a type of Spots that a node hosts.
 type SpotType struct {
-	Type string `json:"type"`
-	Kind Kind   `json:"kind"`           // UserSpot or InstanceSpot
-	Max  int    `json:"max,omitempty"`  // 0: no limit of its own
-	Wide bool   `json:"wide,omitempty"` // of a UserSpot: its members share its owner
+	Type   string `json:"type"`
+	Kind   Kind   `json:"kind"`             // UserSpot or InstanceSpot
+	Max    int    `json:"max,omitempty"`    // 0: no limit of its own
+	Wide   bool   `json:"wide,omitempty"`   // of a UserSpot: its members share its owner
+	Policy uint8  `json:"policy,omitempty"` // of relocation, as in ActorPolicies; 0: not known
 }
 
 // NodeList is a complete list of descriptors; Change is the namespace's change

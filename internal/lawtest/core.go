@@ -21,6 +21,7 @@ var cores = []string{
 	"chunker",
 	"internal/balance",
 	"internal/creation",
+	"internal/host",
 	"internal/lease",
 	"internal/link",
 	"internal/timer/wheel",

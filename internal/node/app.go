@@ -341,11 +341,20 @@ func (a *App) actorTypes() []string {
 	return names
 }
 
+// actorPolicies returns their policies.
+func (a *App) actorPolicies() map[string]uint8 {
+	policies := make(map[string]uint8, len(a.Actors))
+	for name, t := range a.Actors {
+		policies[name] = policyOf(t)
+	}
+	return policies
+}
+
 // spotTypes returns what the node publishes of its types of Spots, sorted.
 func (a *App) spotTypes() []store.SpotType {
 	types := make([]store.SpotType, 0, len(a.Spots))
 	for _, t := range a.Spots {
-		types = append(types, store.SpotType{Type: t.Name, Kind: t.Kind, Max: t.Max, Wide: t.Wide})
+		types = append(types, store.SpotType{Type: t.Name, Kind: t.Kind, Max: t.Max, Wide: t.Wide, Policy: policyOf(t)})
 	}
 	slices.SortFunc(types, func(a, b store.SpotType) int { return strings.Compare(a.Type, b.Type) })
 	return types

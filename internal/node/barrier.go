@@ -29,6 +29,10 @@ type PendingJoin struct {
 	Op       store.OpID // the OperationId
 	Deadline clock.Mono // of the Join with its move
 	trace    flow.Trace // of the turn that registered it
+	counted  bool       // among the node's, until it is over
+	// relocates: it is no Join. The relocation of its node has its place while the Actor
+	// moves, so that there is no Join; its barrier is never raised.
+	relocates bool
 
 	cell    *objectCell
 	stands  chan struct{} // closed when the barrier stands
@@ -246,7 +250,7 @@ func (j *PendingJoin) end(o JoinOutcome) {
 	j.phase = joinOver
 	j.decideLocked(o)
 	j.mu.Unlock()
-	j.cell.joining.CompareAndSwap(j, nil)
+	j.uncount()
 	if stood && !j.cell.gone.Load() { // else the Actor's end refuses what is held
 		j.cell.box.Seal(&release{cell: j.cell, from: j.held, next: j.cell})
 	}
@@ -263,8 +267,15 @@ func (j *PendingJoin) leave() {
 	if before == joinOver {
 		return
 	}
-	j.cell.joining.CompareAndSwap(j, nil)
+	j.uncount()
 	close(j.done)
+}
+
+// uncount is for a Join that is over: another change of the Actor's membership may come.
+func (j *PendingJoin) uncount() {
+	if j.cell.joining.CompareAndSwap(j, nil); j.counted {
+		j.cell.node.host.joins.Add(-1)
+	}
 }
 
 // isOver reports whether the Actor has ended meanwhile.

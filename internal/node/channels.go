@@ -37,6 +37,7 @@ type channels struct {
 	servers *cmap.Map[*serving]
 
 	mu     sync.Mutex
+	rests  bool      // peers were told that nothing is taken, as the node is Relocating or Relocated
 	own    []Channel // by name
 	open   bool      // the start is over, and peers are told
 	offers map[*linkConn]map[string]uint16
@@ -107,6 +108,20 @@ func (c *channels) drain() {
 	}
 }
 
+// follow tells peers if the node's state has changed what it takes: it is a server of its channels
+// only while it serves.
+func (c *channels) follow() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rests := c.mesh.node.relocates()
+	if c.rests == rests {
+		return
+	}
+	if c.rests = rests; c.open {
+		c.tellAll()
+	}
+}
+
 // SetChannelWeight changes the weight of a channel that this node serves.
 func (n *Node) SetChannelWeight(name string, weight int) error {
 	const op = "set channel weight"
@@ -164,6 +179,9 @@ func (c *channels) tellAll() {
 func (c *channels) offer() *wire.Offer {
 	o := new(wire.Offer)
 	for _, own := range c.own {
+		if c.rests {
+			own.Weight = 0
+		}
 		o.Channels = wire.AppendOffered(o.Channels, []byte(own.Name), uint16(own.Weight))
 	}
 	return o

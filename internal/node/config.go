@@ -68,10 +68,7 @@ type Config struct {
 	// < 0: not at all.
 	MessageFollowDuration        time.Duration
 	RelocationCutoverWaitTimeout time.Duration
-	MoveChunkBytes               int           // of the payloads that come here, encoded
-	MoveLinkBytes                int64         // that one link may have in flight; < 0: no bound
-	MoveNodeBytes                int64         // that all links may have in flight; ≤ 0: no bound
-	MovesMax                     int           // that leave at once; further ones wait and go on working
+	Moves                        MoveLimits    // with which the node starts
 	MoveValidity                 time.Duration // for which a target may go on with the commit after its relay-ready
 	MoveCompression              Compression
 
@@ -81,6 +78,8 @@ type Config struct {
 	// InstanceIdle is how long an Instance Spot is kept that nobody uses; 0: for ever.
 	InstanceIdle time.Duration
 	AppVersion   string
+	// MaintenanceWave names those that are relocated one after the other: none is another's target.
+	MaintenanceWave string
 
 	// Channels are those that the node serves.
 	Channels []Channel
@@ -292,9 +291,7 @@ func (c Config) withDefaults() Config {
 	set(&c.MessageFollowDuration, followTime)
 	set(&c.RelocationCutoverWaitTimeout, cutoverWait)
 	c.MessageFollowDuration = max(c.MessageFollowDuration, 0)
-	c.MoveChunkBytes = cmp.Or(c.MoveChunkBytes, chunker.ChunkBytes)
-	c.MoveLinkBytes = max(cmp.Or(c.MoveLinkBytes, chunker.LinkBytes), 0)
-	c.MovesMax = cmp.Or(c.MovesMax, movesMax)
+	c.Moves = c.Moves.withDefaults()
 	c.MoveValidity = cmp.Or(c.MoveValidity, moveValidity)
 	c.Sessions = append([]SessionListener(nil), c.Sessions...)
 	for i := range c.Sessions {
@@ -366,14 +363,13 @@ func (c *Config) check(app *App) error {
 		return bad(invalid, "RelocationCutoverWaitTimeout must be more than 0")
 	case c.MessageFollowDuration > 0 && c.RouteCacheMaxAge > 0 && c.RouteCacheMaxAge+followSlack > c.MessageFollowDuration:
 		return bad(invalid, "MessageFollowDuration %v is less than RouteCacheMaxAge %v and %v: old routes would outlive it", c.MessageFollowDuration, c.RouteCacheMaxAge, followSlack)
-	case c.MoveChunkBytes < chunker.ChunkMin || c.MoveChunkBytes > chunker.ChunkMax:
-		return bad(invalid, "RelocationChunkBytes %d is not in %d to %d", c.MoveChunkBytes, chunker.ChunkMin, chunker.ChunkMax)
-	case c.MovesMax < 0:
-		return bad(invalid, "MaxMoves must not be negative")
 	case c.MoveCompression > chunker.Zstd:
 		return bad(invalid, "unknown compression %d", c.MoveCompression)
 	case c.boundMoveTime() <= 0:
 		return bad(invalid, "SessionRelocationSealTimeout %v leaves a move no time: it must be more than %v, for the cutover, and %v", c.SessionRelocationSealTimeout, c.RelocationCutoverWaitTimeout, relay.SealMargin)
+	}
+	if err := c.Moves.check(); err != nil {
+		return bad(err.Kind, "%s", err.Text)
 	}
 	if err := c.Lease.Validate(); err != nil {
 		return bad(invalid, "%v", err)

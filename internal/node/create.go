@@ -22,6 +22,7 @@ type CreateRequest struct {
 	ID      string // of a User Spot that is to be new it may be "": then one is issued
 	Type    string
 	Mesh    string // "" : the only one whose objects the node uses
+	Pass    string // through a Cordon; "": none
 	Request []byte // for OnCreateActor or OnCreate; copied before the call returns
 	// GetOrCreate accepts an object that is there already.
 	GetOrCreate bool
@@ -95,6 +96,8 @@ func (n *Node) checkCreate(req *CreateRequest) *Error {
 		return fail(errkind.InvalidOperation, opCreate, req.ID, "ids of this form are reserved for Entry Spots")
 	case !stableType.MatchString(req.Type):
 		return fail(errkind.InvalidOperation, opCreate, req.ID, "%q is no stable type", req.Type)
+	case len(req.Pass) > passBytesMax:
+		return fail(errkind.InvalidOperation, opCreate, req.ID, "a pass of %d bytes is over the limit of %d", len(req.Pass), passBytesMax)
 	case len(req.Request) > requestBytesMax:
 		return fail(errkind.InvalidOperation, opCreate, req.ID, "a creation request of %d bytes is over the limit of %d", len(req.Request), requestBytesMax)
 	}
@@ -117,7 +120,7 @@ func (n *Node) create(ctx context.Context, req *CreateRequest) (CreateResult, *E
 	source := creation.NewSource(creation.Call{
 		Kind: req.Kind, ID: req.ID, Type: req.Type, Get: req.GetOrCreate, Deadline: deadlineOf(ctx),
 	}, createTiming)
-	c := creating{node: n, ctx: ctx, req: req}
+	c := creating{node: n, ctx: ctx, req: req, pass: store.PassDigest(req.Pass)}
 	defer c.leave()
 	for {
 		next, due := source.Effect()
@@ -144,6 +147,7 @@ type creating struct {
 	node  *Node
 	ctx   context.Context
 	req   *CreateRequest
+	pass  string     // its PassDigest, or ""
 	asked clock.Mono // when the Store was asked last
 	wide  bool       // of the target that was chosen: its Spots of the type share their gate
 	// mine is the operation that reserves at this process, from before the Store is asked:
@@ -181,7 +185,7 @@ func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEv
 	case creation.SourceChoose:
 		happened.Is = creation.SourceChosen
 		typ := typeKey{c.req.Kind, c.req.Type}
-		target, err := n.chooseTarget(c.req.Mesh, typ, e.Excluded)
+		target, err := n.chooseTarget(c.req.Mesh, typ, e.Excluded, c.pass)
 		if err != nil {
 			happened.Failure = failureOf(err)
 			return happened
@@ -195,7 +199,7 @@ func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEv
 		c.take(&e.Place, e.Op.Op)
 		happened.Change, happened.Err = n.store.Reserve(c.ctx, store.Reserve{
 			Kind: c.req.Kind, ID: c.req.ID, Type: c.req.Type, Wide: c.wide, TargetRID: e.Place.RID, TargetLifecycle: e.Place.Lifecycle,
-			Request: c.req.Request, Timeout: remaining(c.ctx), Op: e.Op,
+			Request: c.req.Request, Timeout: remaining(c.ctx), Op: e.Op, Pass: c.pass,
 		})
 	case creation.SourceRead:
 		happened.Is = creation.SourceRow

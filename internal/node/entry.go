@@ -164,7 +164,7 @@ func (n *Node) closeSpots(ctx context.Context) error {
 	var closings sync.WaitGroup
 	places := make(chan struct{}, closingsMax)
 	n.actors.Range(func(_ string, c *objectCell) bool {
-		if c.typ.Kind != store.Actor && !c.dawn {
+		if c.typ.Kind != store.Actor && !c.dawn && c.tenure.Load() == owned {
 			places <- struct{}{} // each leaves it when half ends
 			closings.Go(func() {
 				defer func() { <-places }()

@@ -27,6 +27,7 @@ var (
 	errNoTypeHere    = &Error{Kind: errkind.Unavailable, Text: "the node does not host instance spots of that type", stale: true}
 	errStoppingHere  = &Error{Kind: errkind.Unavailable, Text: "the spot's node is shutting down", stale: true}
 	errNotOwnerHere  = &Error{Kind: errkind.Unavailable, Text: "the node's owner lease is not confirmed, so it creates nothing now", stale: true}
+	errCordonedHere  = &Error{Kind: errkind.Unavailable, Text: "the node is cordoned, so nothing new comes into being there", stale: true}
 	errNotFoundHere  = &Error{Kind: errkind.Unavailable, Text: "the Store names this node as its owner, and it is not here"}
 	errTurnEnded     = &Error{Kind: errkind.InternalFailure, Text: "the handler ended its goroutine"}
 	errBindingStale  = &Error{Kind: errkind.InvalidOperation, Text: "the session's binding to this actor is over"}

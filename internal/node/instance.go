@@ -194,7 +194,7 @@ func (n *Node) intentNode(to *Target, excluded map[string]bool) creation.IntentE
 	if err != nil {
 		return creation.IntentEvent{Is: creation.IntentChosen, Failure: failureOf(err)}
 	}
-	d, err := n.chooseTarget(m.cfg.Name, typeKey{store.InstanceSpot, to.typ}, excluded)
+	d, err := n.chooseTarget(m.cfg.Name, typeKey{store.InstanceSpot, to.typ}, excluded, "")
 	if err != nil {
 		return creation.IntentEvent{Is: creation.IntentChosen, Failure: failureOf(err)}
 	}

@@ -70,6 +70,11 @@ func (n *Node) offerHere(cell *objectCell, id, typ string, s sender, o *Outgoing
 		return errNotHere
 	case t == nil || t.Kind != store.InstanceSpot || !n.hosts():
 		return errNoTypeHere
+	case n.cordon.Load() != nil:
+		return errCordonedHere
+	}
+	if n.relocates() {
+		return errRelocatingHere
 	}
 	cell, held := n.dawn(strings.Clone(id), t)
 	if held == nil { // somebody was faster
@@ -326,6 +331,10 @@ func (a *activation) enter() creation.ActivationEvent {
 	switch {
 	case n.stopping.Load():
 		ev.Failure = failureOf(errStoppingHere)
+	case n.relocates(): // the Store would refuse the reservation, too
+		ev.Failure = failureOf(errRelocatingHere)
+	case n.cordon.Load() != nil:
+		ev.Failure = failureOf(errCordonedHere)
 	case !n.mayAct(clock.Now()):
 		ev.Failure = failureOf(errNotOwnerHere)
 	default:

@@ -148,8 +148,15 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 	if !actor.joining.CompareAndSwap(nil, j) {
 		return nil, errJoinPending
 	}
-	if _, err := a.joinable(to.Actor); err != nil { // a change that was pending has ended meanwhile
+	j.counted = true
+	a.node.host.joins.Add(1)
+	_, err = a.joinable(to.Actor)         // a change that was pending may have ended meanwhile
+	if err == nil && a.node.relocates() { // looked at after it is counted: a relocation waits for it, or finds none
+		err = errTakesNothing
+	}
+	if err != nil {
 		actor.joining.CompareAndSwap(j, nil)
+		a.node.host.joins.Add(-1)
 		return nil, err
 	}
 	return j, nil

@@ -44,7 +44,7 @@ func (n *Node) joinEntry(ctx context.Context, j *PendingJoin) {
 		n.joinHere(ctx, j, nil)
 		return
 	}
-	d, err := n.chooseTarget(n.home.cfg.Name, typeKey{store.Actor, j.cell.typ.Name}, nil)
+	d, err := n.chooseTarget(n.home.cfg.Name, typeKey{store.Actor, j.cell.typ.Name}, nil, "")
 	if err != nil {
 		j.decide(joinFailed(err.of(opJoin, j.cell.ref.ID)))
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/store"
 )
@@ -129,6 +130,7 @@ func (n *Node) renewLease() lease.Event {
 func (n *Node) leaseLost() {
 	n.stopActing()
 	n.routes.clear()
+	n.host.step(host.Event{Is: host.Broken})
 	n.failed(fail(errkind.Unavailable, "run", n.cfg.RID, "its owner lease is lost: it belongs to another process, or the Store lost it; stop this process"))
 }
 

@@ -53,10 +53,12 @@ const (
 	// after one has no answer, and waits.
 	movesGoneMax = 65_536
 	// movesMax bounds the moves that leave at once, if nothing is configured, and
-	// restoresMax what is restored at once: each has an object's state in memory.
+	// restoresMax what is restored at once: each has an object's state in memory. More than
+	// movesTop cannot be configured.
 	movesMax        = 64
 	movesWaitingMax = 8192
 	restoresMax     = 64
+	movesTop        = 65_536
 
 	// linkCreditBytes is what a node may have sent to another and not yet
 	// consumed there. It must hold the largest record.
@@ -182,6 +184,11 @@ const (
 	// settleWaitMax bounds the pause between two tries to learn how a change of
 	// the Store ended.
 	settleWaitMax = 500 * time.Millisecond
+	// shunTime is how long a target that did not take a unit of a relocation is not asked again.
+	shunTime = 500 * time.Millisecond
+	// untoldEvery is how often a node that is being relocated looks for reservations of which it
+	// was not told: it waits for them, and what it was told is on its way for less.
+	untoldEvery = 500 * time.Millisecond
 	// closingsMax bounds the Spots whose OnClosing a node that stops waits for at once.
 	closingsMax = 1024
 	// changesMax bounds the Store calls that remove Actors or change their Spots at once, as

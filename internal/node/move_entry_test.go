@@ -15,7 +15,7 @@ import (
 // req: RL-04, RL-25, JN-14
 func TestAnActorGoesToAnotherNodesEntrySpotUnasked(t *testing.T) {
 	const chunk = 32 << 10
-	w := newFollowed(t, func(c *Config) { c.MoveChunkBytes = 2 * chunk })
+	w := newFollowed(t, func(c *Config) { c.Moves.ChunkBytes = 2 * chunk })
 	w.takesNoMore()
 	announced := make(chan wire.Manifest, 8)
 	w.roads.Watch("a", "b", wire.CmdRestore, func(r wire.Record) { announced <- r.(*wire.Restore).Manifest })
@@ -60,11 +60,11 @@ func TestAnActorThatNoOthersEntrySpotTakesStays(t *testing.T) {
 	typ := w.a.app.Actors["walker"]
 	typ.OnJoinCompleted = func(_ *Call, _ any, done JoinDone) error { failed <- done; return nil }
 	w.b.cfg.Weight = 0
-	if err := w.b.publish(w.ctx, opServe, store.Serving); err != nil {
+	if err := w.b.publish(w.ctx, opServe); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it knows of both", func() bool {
-		_, err := w.a.chooseTarget("main", typeKey{store.Actor, "walker"}, nil)
+		_, err := w.a.chooseTarget("main", typeKey{store.Actor, "walker"}, nil, "")
 		return err != nil
 	})
 	w.send("home", "")

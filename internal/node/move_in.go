@@ -28,7 +28,7 @@ func digestOf(codec uint8, request []byte) [32]byte {
 // it if it is new: then its temporary queue is registered when this returns (RL-04, RL-25).
 // Of two attempts the later one stays (RL-13). A nil one with a nil error: replaced has to
 // end first. Called by the link's loop or a task.
-func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, replaced *moveIn, _ *Error) {
+func (l *linkConn) preparation(unit wire.Unit, ref *ActorRef, fence relay.Fence) (i *moveIn, replaced *moveIn, _ *Error) {
 	n := l.node
 	if n.stopping.Load() {
 		return nil, nil, errStopping
@@ -50,7 +50,9 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 			have.mu.Unlock()
 			switch verdict {
 			case relay.Same:
-				i = have
+				if i = have; have.unit != unit {
+					i, err = nil, fail(errkind.ProtocolError, opMove, ref.ID, "the same attempt was asked for as another kind of move")
+				}
 			case relay.Replace:
 				replaced = have
 			case relay.Forged:
@@ -64,7 +66,7 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 			i = came // it is here, of which its source has not heard
 			return nil, false
 		}
-		i = l.prepare(ref, fence)
+		i = l.prepare(unit, ref, fence)
 		return i, true
 	})
 	if i != nil && i.begin() {
@@ -82,24 +84,27 @@ func (l *linkConn) preparation(ref *ActorRef, fence relay.Fence) (i *moveIn, rep
 }
 
 // prepare registers the temporary queue of a new attempt.
-func (l *linkConn) prepare(ref *ActorRef, fence relay.Fence) *moveIn {
+func (l *linkConn) prepare(unit wire.Unit, ref *ActorRef, fence relay.Fence) *moveIn {
 	n := l.node
 	failpoint.Hit("R02.before")
 	i := &moveIn{
-		node: n, id: moveID{fence.Relocation, fence.Attempt}, from: l.process(), fence: fence, progress: relay.ProgressAssembling,
+		node: n, unit: unit, id: moveID{fence.Relocation, fence.Attempt}, from: l.process(), fence: fence, progress: relay.ProgressAssembling,
 		began: clock.Now(), over: make(chan struct{}),
 		events: newInbox(func(last, e *relay.TargetEvent) bool { return e.Is == relay.TargetRelayed && last.Is == e.Is }),
 	}
 	i.until.Store(int64(clock.Never))
 	here := ActorRef{ID: ref.ID, ObjectGen: ref.ObjectGen, Lifecycle: n.id.Lifecycle, OwnerGen: ref.OwnerGen + 1}
 	i.queue = &incoming{id: i.id, from: i.from, ownerGen: here.OwnerGen}
-	i.cell = n.cellWith(anActor, here, i.queue, nil)
+	i.cell = n.cellWith(untyped[unit], here, i.queue, nil)
 	i.queue.cell.Store(i.cell)
 	i.cell.tenure.Store(arriving)
 	n.moves.in.Store(i.id.key(), i)
 	n.actors.Update(ref.ID, func(now *objectCell, present bool) (*objectCell, bool) {
 		if present { // it was here before, and what comes for it follows it
 			return now, true
+		}
+		if unit.IsSpot() {
+			n.spots.Add(1)
 		}
 		return i.cell, true
 	})
@@ -118,7 +123,7 @@ func (i *moveIn) begin() bool {
 	return true
 }
 
-// joinAdmit takes the question of a source whether its Actor may come.
+// joinAdmit takes the question of a source whether its object may come.
 func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
 	ref, deadline := refFromWire(&a.Ref), deadlineAfter(a.DeadlineMS)
 	fence := relay.Fence{
@@ -126,15 +131,21 @@ func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
 		Relocation: a.Relocation, Attempt: a.Attempt,
 	}
 	ask := relay.Ask{Fence: fence, SpotID: string(a.SpotID), Request: digestOf(a.Codec, a.Request)}
-	corr, op, codec, request := a.Correlation, store.OpID(a.Op), a.Codec, append([]byte{}, a.Request...)
+	unit, corr, op, codec, request := a.Unit, a.Correlation, store.OpID(a.Op), a.Codec, append([]byte{}, a.Request...)
 	l.consumed(int(paid))
-	l.prepared(&ref, fence, corr, func(i *moveIn) {
+	if n := l.node; n.relocates() {
+		if _, comes := n.moves.preparing.Load(ref.ID); !comes { // its source has yet to reserve the move, which the Store would refuse
+			l.sendError(corr, errRelocatingThere)
+			return
+		}
+	}
+	l.prepared(unit, &ref, fence, corr, func(i *moveIn) {
 		i.mu.Lock()
 		if l.gone.Load() { // it is asked by a later link, or was
 			i.mu.Unlock()
 			return
 		}
-		i.asked, i.request, i.codec, i.op, i.spotID, i.member = waiting{l, corr}, request, codec, op, ask.SpotID, true
+		i.asked, i.request, i.codec, i.op, i.spotID, i.member = waiting{l, corr}, request, codec, op, ask.SpotID, !unit.IsSpot()
 		i.mu.Unlock()
 		i.tell(relay.TargetEvent{Is: relay.TargetAsked, Ask: ask, Deadline: deadline, MayAct: true})
 		select {
@@ -147,7 +158,7 @@ func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
 	})
 }
 
-// restore takes the request of a source to take its Actor over.
+// restore takes the request of a source to take its object over.
 func (l *linkConn) restore(r *wire.Restore) {
 	failpoint.Hit("R05.T.before")
 	ref, deadline, now := refFromWire(&r.Ref), deadlineAfter(r.DeadlineMS), clock.Now()
@@ -157,14 +168,15 @@ func (l *linkConn) restore(r *wire.Restore) {
 			Attempt: r.Attempt, Epoch: store.Epoch(r.Epoch), SpotID: string(r.SpotID), MoveSpotID: string(r.TargetSpotID),
 		},
 		OwnerGen: store.OwnerGen(ref.OwnerGen), SourceOwnerID: string(r.SourceOwnerID), SourceLease: store.LeaseGen(r.SourceLease),
-		InUserSpot: r.InUserSpot, Payload: relay.Payload{Bytes: r.Manifest.Total, Chunks: r.Manifest.Chunks, CRC: r.Manifest.CRC},
+		InUserSpot: r.InUserSpot, Asked: asked(r.Unit, r.InUserSpot), Quiet: r.Unit == wire.UnitActor, Root: r.Root,
+		Payload: relay.Payload{Bytes: r.Manifest.Total, Chunks: r.Manifest.Chunks, CRC: r.Manifest.CRC},
 	}
-	corr, op := r.Correlation, store.OpID(r.Op)
+	unit, corr, op := r.Unit, r.Correlation, store.OpID(r.Op)
 	manifest := chunker.Manifest{
 		Total: r.Manifest.Total, Raw: r.Manifest.Raw, ChunkBytes: r.Manifest.ChunkBytes, Chunks: r.Manifest.Chunks, CRC: r.Manifest.CRC,
 		Compression: chunker.Compression(r.Manifest.Compression),
 	}
-	l.prepared(&ref, want.Fence(), corr, func(i *moveIn) {
+	l.prepared(unit, &ref, want.Fence(), corr, func(i *moveIn) {
 		i.mu.Lock()
 		if l.gone.Load() { // as in joinAdmit
 			i.mu.Unlock()
@@ -192,8 +204,8 @@ func (l *linkConn) restore(r *wire.Restore) {
 }
 
 // prepared gives f the preparation, once one that it replaces has ended, or answers.
-func (l *linkConn) prepared(ref *ActorRef, fence relay.Fence, corr uint64, f func(*moveIn)) {
-	i, replaced, err := l.preparation(ref, fence)
+func (l *linkConn) prepared(unit wire.Unit, ref *ActorRef, fence relay.Fence, corr uint64, f func(*moveIn)) {
+	i, replaced, err := l.preparation(unit, ref, fence)
 	switch {
 	case err != nil:
 		l.sendError(corr, err)
@@ -203,7 +215,7 @@ func (l *linkConn) prepared(ref *ActorRef, fence relay.Fence, corr uint64, f fun
 		kept := *ref
 		if started := l.node.background(func() {
 			<-replaced.over
-			l.prepared(&kept, fence, corr, f)
+			l.prepared(unit, &kept, fence, corr, f)
 		}); started != nil {
 			l.sendError(corr, started)
 		}
@@ -394,6 +406,9 @@ func (n *Node) cellWith(t *ObjectType, ref ActorRef, consumer mailbox.Consumer[m
 	ref.Mesh, ref.RID = n.home.cfg.Name, n.cfg.RID // the same strings for all objects
 	c := &objectCell{node: n, typ: t, ref: ref, stored: true, box: box}
 	c.context.cell, c.current = c, consumer
+	if t.Kind != store.Actor {
+		c.news = &spotNews{}
+	}
 	if box == nil {
 		c.box = mailbox.New[message](n.pool, consumer, n.queueLimits())
 	}

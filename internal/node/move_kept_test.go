@@ -117,7 +117,7 @@ func (w *followed) takesNoMore() {
 	await(w.T, "it is in a user spot", joined)
 	w.ask(w.ada) // behind the join
 	w.a.cfg.Weight = 0
-	if err := w.a.publish(w.ctx, opServe, store.Serving); err != nil {
+	if err := w.a.publish(w.ctx, opServe); err != nil {
 		w.Fatal(err)
 	}
 	until(w.T, "it knows", func() bool {

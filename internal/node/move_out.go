@@ -37,8 +37,8 @@ func (o *moveOut) progress(l *linkConn, p *wire.MoveProgress) {
 	}
 }
 
-// actorLeft is told by the target, perhaps more than once, that the Actor is in its Spot
-// there.
+// actorLeft is told by the target, perhaps more than once, that the object is there, an Actor in
+// its Spot.
 func (o *moveOut) actorLeft(a *wire.ActorLeft) {
 	if o.left.Swap(true) {
 		return
@@ -49,7 +49,11 @@ func (o *moveOut) actorLeft(a *wire.ActorLeft) {
 	failpoint.Hit("R13.S.after")
 }
 
+// leftSpot tells the Spot of an Actor that has left by a Join (MB-08).
 func (o *moveOut) leftSpot(ref ActorRef) {
+	if o.unit != wire.UnitJoin {
+		return
+	}
 	spot := o.from
 	if spot == nil {
 		spot = o.node.entry
@@ -72,8 +76,8 @@ func (o *moveOut) linked(l *linkConn) {
 	}
 }
 
-// end brings the Actor to life again, if it stays.
-func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
+// end brings the object to life again, if it stays.
+func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, stays bool) {
 	n := o.node
 	switch e.Outcome {
 	case relay.SourceMoved:
@@ -83,7 +87,7 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 		} else {
 			o.moved(&e.Row)
 		}
-		return JoinOutcome{}, true
+		return JoinOutcome{}, false
 	case relay.SourceLost:
 		o.leave()
 		if o.mover.Load() == nil || !e.Found || uint64(e.Row.ObjectGen) != o.cell.ref.ObjectGen {
@@ -91,7 +95,7 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 		} else {
 			o.strand(e)
 		}
-		return JoinOutcome{}, true
+		return JoinOutcome{}, false
 	case relay.SourceRejected, relay.SourceFailed: // it stays
 	}
 	o.leavePermit()
@@ -111,13 +115,14 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, moved bool) {
 	if e.Sealed {
 		n.abortBinding(o.binding, o.id.relocation, o.cell.ref)
 	}
+	n.moves.out.Delete(o.id.key())
 	if e.Outcome == relay.SourceRejected {
 		o.log("a move was rejected", nil)
-		return JoinOutcome{Result: JoinRejected, Reply: e.Reply.Payload}, false
+		return JoinOutcome{Result: JoinRejected, Reply: e.Reply.Payload}, true
 	}
 	err := &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}
 	o.log("a move is aborted", err)
-	return JoinOutcome{Result: JoinFailed, Err: err}, false
+	return JoinOutcome{Result: JoinFailed, Err: err}, true
 }
 
 // readAgain learns what version the row has, if that is in doubt.
@@ -162,7 +167,9 @@ func (o *moveOut) moved(row *store.Authority) {
 // the Actor.
 func (o *moveOut) leave() {
 	o.leavePermit()
-	o.join.leave()
+	if o.join != nil {
+		o.join.leave()
+	}
 }
 
 // abandon ends an Actor whose row is gone, as it was freed by hand, or became another's

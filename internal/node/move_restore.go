@@ -7,9 +7,10 @@ import (
 	"github.com/zlnode/zlnode/internal/timer"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
 )
 
-// This file makes an Actor of what has come of it.
+// This file makes an object of what has come of it.
 
 // staged is what restoring gave.
 type staged struct {
@@ -36,6 +37,9 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 	}
 	if i.cell.typ.Policy == Disable {
 		happened.Failure = errFixedHere
+		return happened
+	}
+	if happened.Failure = i.findSpot(); happened.Failure != nil {
 		return happened
 	}
 	ctx, cancel := untilTime(n.life, e.Deadline)
@@ -82,6 +86,20 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 		happened.Failure = errRestoreLate
 		return happened
 	}
+}
+
+// findSpot finds the Spot of an Actor that follows it to this node.
+func (i *moveIn) findSpot() *relay.Failure {
+	i.mu.Lock()
+	id, member := i.spotID, i.member
+	i.mu.Unlock()
+	if i.unit != wire.UnitActor || !member {
+		return nil
+	}
+	if i.spot = i.node.cellOf(id, store.UserSpot); i.spot == nil || i.spot.tenure.Load() != owned || i.spot.gone.Load() {
+		return &relay.Failure{Kind: errkind.NotFound, Text: "the spot of the actor is not at node " + i.node.cfg.RID}
+	}
+	return nil
 }
 
 func (i *moveIn) setTimers(set *timer.Set) {

@@ -10,22 +10,29 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/failpoint"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
 )
 
-// moveOut is a move from this node: it performs what its Source wants, on the Join's task.
+// moveOut is a move from this node: it performs what its Source wants, on the task of the
+// Join, or of the relocation of the node.
 type moveOut struct {
-	node   *Node
-	join   *PendingJoin
-	cell   *objectCell
-	id     moveID
-	to     process
-	spot   string                // that the Actor goes to
-	member bool                  // it is a User Spot
-	mover  atomic.Pointer[mover] // nil: the gate is not sealed
-	from   *objectCell           // the Spot that it leaves; nil: the Entry Spot
+	node     *Node
+	unit     wire.Unit
+	op       store.OpID // of the Join or the relocation
+	began    clock.Mono
+	deadline clock.Mono
+	join     *PendingJoin // nil: a Spot moves
+	cell     *objectCell
+	id       moveID
+	to       process
+	spot     string                // that the Actor goes to; "": a Spot moves
+	member   bool                  // it is a User Spot
+	mover    atomic.Pointer[mover] // nil: the gate is not sealed
+	from     *objectCell           // the Spot that the Actor leaves; nil: the Entry Spot
+	cutOver  func()                // is called once, when its cutover was submitted; may be nil
 
 	stopped context.Context // ends when the node begins to stop
 	stop    context.CancelFunc
@@ -65,18 +72,13 @@ type moveTarget struct {
 // not moved it is as it was, with all that waits for it in the Join's hold. If it is, what
 // comes for it is relayed from here for a time, and the Join is over here.
 func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
-	o := &moveOut{
-		node: n, join: j, cell: j.cell, to: to.to, spot: to.spot, member: to.member, from: j.cell.spot.Load(),
-		events: newInbox(saidAgain), id: moveID{attempt: 1},
-	}
+	o := n.newMoveOut(wire.UnitJoin, j.cell, to, j.Deadline)
+	o.join, o.op, o.began = j, j.Op, j.began()
+	defer o.stop()
 	if n.linkOf(o.to) == nil { // its deadline is not waited for
 		j.decide(joinFailed(errNoLink(opJoin, j.cell.ref.ID, to.to.rid)))
 		return
 	}
-	o.stopped, o.stop = context.WithCancel(n.life)
-	defer o.stop()
-	o.until.Store(int64(clock.Never))
-	rand.Read(o.id.relocation[:]) // never fails (crypto/rand)
 	if !o.cell.takeRow(ctx) {
 		j.decide(joinFailed(errJoinDeadline))
 		return
@@ -86,24 +88,43 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	if !j.commits() { // from here on the Source says how it ends
 		return
 	}
+	end, known := o.runKnown(j.trace)
+	if !known {
+		return
+	}
+	if outcome, stays := o.end(&end); stays {
+		j.decide(outcome)
+	}
+}
+
+// newMoveOut makes a move of the object, which may be stopped from then on.
+func (n *Node) newMoveOut(unit wire.Unit, c *objectCell, to moveTarget, deadline clock.Mono) *moveOut {
+	o := &moveOut{
+		node: n, unit: unit, cell: c, to: to.to, spot: to.spot, member: to.member, from: c.spot.Load(), began: clock.Now(),
+		deadline: deadline, events: newInbox(saidAgain), id: moveID{attempt: 1},
+	}
+	o.stopped, o.stop = context.WithCancel(n.life)
+	o.until.Store(int64(clock.Never))
+	rand.Read(o.id.relocation[:]) // never fails (crypto/rand)
+	return o
+}
+
+// runKnown runs the move, whose row is taken, to its end, which its caller takes. known is
+// false if the node has ended before, which ends all that there is of the move.
+func (o *moveOut) runKnown(sent flow.Trace) (_ relay.SourceEnded, known bool) {
+	n := o.node
 	n.moves.out.Store(o.id.key(), o)
 	if n.stopping.Load() {
 		o.stop()
 	}
-	span := n.traceMove(j.trace, "move out", &o.id, o.cell.ref.ID, o.cell.typ.Name)
+	span := n.traceMove(sent, "move out", &o.id, o.cell.ref.ID, o.cell.typ.Name)
 	end, known := o.run()
 	endSpan(span, endOfMove(&end, known))
-	if !known { // the node has ended before
+	if !known {
 		o.leave()
 		o.abandon(errStopping)
-		return
 	}
-	outcome, moved := o.end(&end)
-	if moved {
-		return
-	}
-	n.moves.out.Delete(o.id.key())
-	j.decide(outcome)
+	return end, known
 }
 
 // takeRow takes the row if that is not done; it is not if the node ends.
@@ -126,8 +147,8 @@ func (o *moveOut) run() (_ relay.SourceEnded, known bool) {
 	source := relay.NewSource(clock.Now(), relay.SourceMove{
 		Unit: c.fence(), OwnerGen: store.OwnerGen(c.ref.OwnerGen), Epoch: store.Epoch(n.known.Load()), Self: n.lease,
 		To: relay.Process{RID: o.to.rid, Lifecycle: store.LeaseGen(o.to.lifecycle)}, SpotID: o.spot, InUserSpot: o.member,
-		Fixed: c.typ.Policy == Disable, Relocation: o.id.relocation, Attempt: o.id.attempt,
-		ReserveOp: newOpID(), AbortOp: newOpID(), Deadline: o.join.Deadline,
+		Asks: o.asks(), Wide: o.unit == wire.UnitWide, Fixed: c.typ.Policy == Disable, Relocation: o.id.relocation, Attempt: o.id.attempt,
+		ReserveOp: newOpID(), PrepareOp: newOpID(), AbortOp: newOpID(), Deadline: o.deadline,
 	}, n.moveTiming())
 	defer o.events.close()
 	for n.life.Err() == nil {
@@ -147,6 +168,14 @@ func (o *moveOut) run() (_ relay.SourceEnded, known bool) {
 		}
 	}
 	return relay.SourceEnded{}, false
+}
+
+// asks reports whether the target is asked for admission: by a Join to a User Spot, and for a
+// Spot, which the target may not take.
+func (o *moveOut) asks() bool { return asked(o.unit, o.member) }
+
+func asked(unit wire.Unit, inUserSpot bool) bool {
+	return unit.IsSpot() || unit == wire.UnitJoin && inUserSpot
 }
 
 // saidAgain: of what a target says again once is enough.
@@ -220,6 +249,9 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 		failpoint.Hit("R01.after")
 	case relay.SourcePermit:
 		happened.Is = relay.SourcePermitted
+		if o.permitted { // a relocation has taken it before
+			return happened
+		}
 		full := n.movesOut.enter(ctx, until)
 		if o.permitted = full == nil; !o.permitted {
 			happened.Failure = failureOfMove(full)
@@ -306,13 +338,16 @@ func (o *moveOut) ended(ctx context.Context, r *result, l *linkConn) relay.Sourc
 }
 
 func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
-	j, c := o.join, o.cell
+	c := o.cell
 	r, l := o.ask(ctx, func(corr uint64) wire.Record {
-		return &wire.JoinAdmit{
-			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Op: j.Op, Ref: wireRef(c.ref),
-			StoreVersion: c.version.Load(), SpotID: []byte(o.spot), DeadlineMS: wire.DeadlineMS(j.Deadline.Sub(clock.Now())),
-			Codec: j.Codec, Request: j.Request,
+		a := wire.JoinAdmit{
+			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Unit: o.unit, Op: o.op, Ref: wireRef(c.ref),
+			StoreVersion: c.version.Load(), SpotID: []byte(o.spot), DeadlineMS: wire.DeadlineMS(o.deadline.Sub(clock.Now())),
 		}
+		if o.unit == wire.UnitJoin {
+			a.Codec, a.Request = o.join.Codec, o.join.Request
+		}
+		return &a
 	}, nil)
 	e := o.ended(ctx, &r, l)
 	if e.Is != 0 {
@@ -330,8 +365,8 @@ func (o *moveOut) admit(ctx context.Context) relay.SourceEvent {
 		return e
 	}
 	e.Reject, e.ChunkBytes = a.Verdict == wire.VerdictRejected, a.ChunkBytes
-	if !e.Reject {
-		j.log("a join was admitted", nil)
+	if !e.Reject && o.unit == wire.UnitJoin {
+		o.join.log("a join was admitted", nil)
 	}
 	if a.HasReply {
 		e.Reply = relay.Reply{Present: true, Codec: a.Codec, Payload: append([]byte{}, a.Reply...)}
@@ -418,10 +453,13 @@ func (o *moveOut) confirm() relay.SourceEvent {
 func (o *moveOut) sealed() *mover {
 	v := o.mover.Load()
 	if v == nil {
-		v = &mover{cell: o.cell, id: o.id, to: o.to, back: o.join.held, sealed: clock.Now()}
+		v = &mover{cell: o.cell, id: o.id, to: o.to, sealed: clock.Now(), cutOver: o.cutOver}
+		if o.unit == wire.UnitJoin {
+			v.back = o.join.held
+		}
 		o.mover.Store(v)
 		o.cell.box.Seal(v)
-		o.log("a move has sealed its actor", nil)
+		o.log("a move has sealed its object", nil)
 	}
 	return v
 }
@@ -443,7 +481,7 @@ func (o *moveOut) capture() *Error {
 func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.SourceEvent {
 	n := o.node
 	if e.Try > 1 {
-		o.log("a move restores its actor once more, as the target failed to", nil)
+		o.log("a move restores its object once more, as the target failed to", nil)
 	}
 	failpoint.Hit("R05.before")
 	if o.payload == nil {
@@ -453,10 +491,10 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 	m := o.payload.out.Manifest()
 	r, l := o.ask(ctx, func(corr uint64) wire.Record {
 		return &wire.Restore{
-			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Op: o.join.Op, Ref: wireRef(o.cell.ref),
+			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Unit: o.unit, Op: o.op, Ref: wireRef(o.cell.ref),
 			StoreVersion: uint64(o.row.Version), Epoch: uint64(o.row.Epoch), SpotID: []byte(o.row.SpotID),
 			TargetSpotID: []byte(o.spot), InUserSpot: o.member, SourceOwnerID: []byte(n.lease.OwnerID), SourceLease: uint64(n.lease.Gen),
-			DeadlineMS: wire.DeadlineMS(o.join.Deadline.Sub(clock.Now())),
+			DeadlineMS: wire.DeadlineMS(o.deadline.Sub(clock.Now())),
 			Manifest: wire.Manifest{
 				Total: m.Total, Raw: m.Raw, ChunkBytes: m.ChunkBytes, Chunks: m.Chunks, CRC: m.CRC, Compression: uint8(m.Compression),
 			},

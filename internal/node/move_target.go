@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 // its Target wants, on a task of its own.
 type moveIn struct {
 	node  *Node
+	unit  wire.Unit
 	id    moveID
 	from  process
 	queue *incoming
@@ -28,7 +30,7 @@ type moveIn struct {
 
 	// Of the task. cell is the queue's, too.
 	cell     *objectCell
-	typed    bool // cell is of the Actor's type; before, its type is not known
+	typed    bool // cell is of the object's type; before, its type is not known
 	spot     *objectCell
 	visitor  *visitor // the Actor in the roster of spot, until it is a member
 	binding  binding
@@ -70,9 +72,16 @@ type waiting struct {
 	corr uint64
 }
 
-// anActor is the type of Actors whose type is not read yet. Their packets find their
-// handlers when they run.
-var anActor = &ObjectType{Kind: store.Actor, packets: map[string]*packetType{}}
+// untyped are the types of objects whose type is not read yet, by what moves. Their packets
+// find their handlers when they run.
+var untyped = map[wire.Unit]*ObjectType{
+	wire.UnitJoin: noType(store.Actor), wire.UnitActor: noType(store.Actor), wire.UnitShell: noType(store.UserSpot),
+	wire.UnitWide: noType(store.UserSpot), wire.UnitInstance: noType(store.InstanceSpot),
+}
+
+func noType(kind store.Kind) *ObjectType {
+	return &ObjectType{Kind: kind, packets: map[string]*packetType{}}
+}
 
 // run does what the Target says, until its end.
 func (i *moveIn) run() {
@@ -198,7 +207,11 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
 		failpoint.Hit("R13.before")
-		err := i.acting(e.Deadline, "OnJoinedActor", func() *Error { return n.joinedSpot(i.spotHere(), i.cell.ref, &i.joinedTries) })
+		what, tell := "OnJoinedActor", func() *Error { return n.joinedSpot(i.spotHere(), i.cell.ref, &i.joinedTries) }
+		if i.unit.IsSpot() {
+			what, tell = "OnInitialize", i.initialize
+		}
+		err := i.acting(e.Deadline, what, tell)
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		} else {
@@ -206,6 +219,9 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 		}
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
+		if i.unit.IsSpot() {
+			return happened
+		}
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
 		err := i.acting(e.Deadline, "OnJoinCompleted", func() *Error { return n.complete(i.cell, done, &i.completeTries) })
 		if err != nil {
@@ -217,7 +233,24 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	return happened
 }
 
-// acting runs a callback of an Actor that is here. If it takes longer than to the deadline, that
+// initialize runs the first callbacks of a Spot that was one before, elsewhere.
+func (i *moveIn) initialize() *Error {
+	c := i.cell
+	for _, callback := range []struct {
+		what string
+		run  func(*Call) error
+	}{{"Configure", bound(c.typ.Configure, c)}, {"OnInitialize", bound(c.typ.OnInitialize, c)}} {
+		if callback.run == nil {
+			continue
+		}
+		if err := c.whole(c.step, callback.what, &i.joinedTries, callback.run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acting runs a callback of an object that is here. If it takes longer than to the deadline, that
 // shows as stuck. Times in which the node may not act do not count: behind them there is
 // another try, be it past the deadline.
 func (i *moveIn) acting(deadline clock.Mono, what string, callback func() *Error) (err *Error) {
@@ -267,19 +300,22 @@ func (i *moveIn) spotHere() *objectCell {
 	return i.node.entry
 }
 
-// retype makes the Actor's cell one of its stable type, with the same mailbox (RL-02).
+// retype makes the object's cell one of its stable type, with the same mailbox (RL-02).
 func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 	if i.typed {
 		return nil
 	}
-	n := i.node
-	typ := n.app.typeOf(store.Actor, row.Type)
-	if typ == nil {
-		return &relay.Failure{Kind: errkind.Unavailable, Text: "node " + n.cfg.RID + " takes no actors of type " + row.Type}
+	n, before := i.node, i.cell
+	typ := n.app.typeOf(row.Kind, row.Type)
+	switch {
+	case typ == nil:
+		return &relay.Failure{Kind: errkind.Unavailable, Text: "node " + n.cfg.RID + " takes no objects of type " + row.Type}
+	case row.Kind != before.typ.Kind, typ.Wide != row.Wide, row.Wide != (i.unit == wire.UnitWide):
+		return &relay.Failure{Kind: errkind.InternalFailure, Text: "by its row it is not what its source says that it moves; all nodes register a type in the same way"}
 	}
-	before := i.cell
 	cell := n.cellWith(typ, before.ref, i.queue, before.box)
 	cell.tenure.Store(arriving)
+	cell.group.Store(n.gateOf(typ))
 	err := i.inTurn(func(*turn) { i.queue.cell.Store(cell) })
 	if err != nil {
 		return failureOfMove(err)
@@ -297,10 +333,15 @@ func (i *moveIn) inTurn(f func(t *turn)) *Error {
 	})
 }
 
-// askSpot has the Spot decide. It is entered first, so that it is not closed meanwhile.
+// askSpot has the Spot decide about an Actor. It is entered first, so that it is not closed
+// meanwhile. A Spot may come if its type is known here.
 func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 	n, decided := i.node, relay.TargetEvent{Is: relay.TargetDecided}
 	if decided.Failure = i.retype(&e.Row); decided.Failure != nil {
+		return decided
+	}
+	if i.unit.IsSpot() {
+		decided.MayAct = n.mayAct(clock.Now())
 		return decided
 	}
 	i.mu.Lock()
@@ -346,7 +387,7 @@ func (i *moveIn) answerAsk(e *relay.TargetEffect) {
 		to.link.sendError(to.corr, &Error{Kind: e.Failure.Kind, Text: e.Failure.Text})
 		return
 	}
-	a := wire.AdmitResult{Verdict: wire.VerdictAccepted, ChunkBytes: uint32(i.node.cfg.MoveChunkBytes), HasReply: e.Reply.Present, Codec: e.Reply.Codec, Reply: e.Reply.Payload}
+	a := wire.AdmitResult{Verdict: wire.VerdictAccepted, ChunkBytes: i.node.moveLimits.chunk.Load(), HasReply: e.Reply.Present, Codec: e.Reply.Codec, Reply: e.Reply.Payload}
 	if e.Reject {
 		a.Verdict, a.ChunkBytes = wire.VerdictRejected, 0
 	} else {
@@ -409,7 +450,10 @@ func (i *moveIn) merge() {
 	n, cell := i.node, i.cell
 	_ = i.inTurn(func(t *turn) {
 		i.queue.known, i.queue.upTo = true, i.queue.in.Last()
-		if i.spot != nil {
+		switch {
+		case i.unit.IsSpot():
+			t.claim.Join(cell.group.Load())
+		case i.spot != nil:
 			g := i.spot.group.Load()
 			t.claim.Join(g)
 			cell.group.Store(g)
@@ -460,7 +504,7 @@ func (i *moveIn) tellLeft() {
 		return
 	}
 	i.mu.Lock()
-	spot := i.spotID
+	spot := cmp.Or(i.spotID, i.cell.ref.ID)
 	i.mu.Unlock()
 	told := &wire.ActorLeft{Relocation: i.id.relocation, Attempt: i.id.attempt, Ref: wireRef(i.cell.ref), SpotID: []byte(spot)}
 	i.left.Store(told)

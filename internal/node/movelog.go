@@ -58,7 +58,7 @@ func (j *PendingJoin) logEnd(o JoinOutcome) {
 func (j *PendingJoin) began() clock.Mono { return j.Deadline.Add(-j.Timeout) }
 
 func (o *moveOut) log(what string, err *Error) {
-	logMove(o.node.log.Debug(), moveLine{what, o.cell.ref.ID, o.join.Op, o.node.cfg.RID, o.to.rid, o.join.began(), err})
+	logMove(o.node.log.Debug(), moveLine{what, o.cell.ref.ID, o.op, o.node.cfg.RID, o.to.rid, o.began, err})
 }
 
 func (i *moveIn) log(what string, err *Error) { i.logTo(i.node.log.Debug(), what, err) }

@@ -43,9 +43,12 @@ type mover struct {
 	cell *objectCell
 	id   moveID
 	to   process // the target
-	back *hold   // of the Join's barrier, which gets all back if the move is given up
+	back *hold   // of the Join's barrier, which gets all back if the move is given up; nil: the object itself does
 	// sealed is when the Actor's gate was.
 	sealed clock.Mono
+
+	// cutOver is told once of the cutover; nil: nobody is.
+	cutOver func()
 
 	phase moverPhase
 	saved []heldMessage
@@ -85,7 +88,9 @@ type handed struct {
 func (v *mover) Begin(claim *mailbox.Claim[message]) {
 	v.cell.sawCallback(GateClosed, "", nil)
 	v.cell.current = v
-	v.back.unread(claim)
+	if v.back != nil {
+		v.back.unread(claim)
+	}
 }
 
 // Consume implements mailbox.Consumer.
@@ -163,7 +168,8 @@ func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 	return got, nil
 }
 
-// handBack gives everything back to the Join's barrier, in order: the move was given up.
+// handBack gives everything back to the Join's barrier, or to the object, in order: the move
+// was given up.
 type handBack struct{ from *mover }
 
 // Begin implements mailbox.Consumer.
@@ -173,7 +179,12 @@ func (b *handBack) Begin(claim *mailbox.Claim[message]) {
 		(&ending{cell: v.cell, err: errGone}).Begin(claim)
 		return
 	}
-	v.cell.become(claim, v.back)
+	if v.back != nil {
+		v.cell.become(claim, v.back)
+	} else {
+		v.cell.sawCallback(GateOpened, "", nil)
+		v.cell.become(claim, v.cell)
+	}
 	unread(claim, v.held)
 	unread(claim, v.saved)
 	v.held, v.saved = nil, nil
@@ -228,6 +239,9 @@ func (v *mover) relay(claim *mailbox.Claim[message], l *linkConn) {
 	failpoint.Hit("R09.after")
 	v.sendCutover()
 	v.cell.node.counters.sourceStop.add(clock.Now().Sub(v.sealed))
+	if v.cutOver != nil {
+		v.cutOver()
+	}
 }
 
 // pass relays one message of the mailbox.

@@ -211,11 +211,16 @@ func (n *Node) linked(l *linkConn) {
 	})
 }
 
-// passing returns how many Actors in the object table are another node's.
-func (n *Node) passing() (count int) {
+// passing returns how many Actors and Spots in the object table are another node's.
+func (n *Node) passing() (actors, spots int) {
 	look := func(c *objectCell, is uint32) {
-		if now, ok := n.actors.Load(c.ref.ID); ok && now == c && c.tenure.Load() == is {
-			count++
+		if now, ok := n.actors.Load(c.ref.ID); !ok || now != c || c.tenure.Load() != is {
+			return
+		}
+		if c.typ.Kind == store.Actor {
+			actors++
+		} else {
+			spots++
 		}
 	}
 	n.moves.out.Range(func(_ string, o *moveOut) bool {
@@ -226,7 +231,7 @@ func (n *Node) passing() (count int) {
 		look(i.queue.cell.Load(), arriving)
 		return true
 	})
-	return count
+	return actors, spots
 }
 
 // sweepMoves ends the follows that are over, and forgets moves whose source sends nothing

@@ -18,6 +18,7 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/cmap"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/internal/link"
 	"github.com/zlnode/zlnode/internal/timer"
@@ -78,6 +79,7 @@ type Node struct {
 	movesOut   *limiter
 	movesIn    *limiter
 	moves      moves
+	moveLimits moveLimits
 	streams    streams
 	running    runningOps
 	changes    chan struct{} // one place for each Store call that removes an Actor or changes its Spot
@@ -85,6 +87,7 @@ type Node struct {
 	rows       rowLocks
 	tasks      tasks
 	choosers   choosers
+	admitted   atomic.Uint64 // choices of a target by a pass
 	counters   counters
 	said       said
 	sessionIDs atomic.Uint64
@@ -95,6 +98,9 @@ type Node struct {
 	waiting    atomic.Int64  // bytes in outboxes, but for the first of each
 	operations atomic.Uint64 // numbers of this lifecycle
 
+	host        hosting
+	cordon      atomic.Pointer[cordon] // nil: none
+	leaving     atomic.Bool            // the program is about to end it
 	stopping    atomic.Bool
 	drainsUntil atomic.Int64 // see servesNoMore
 	joins       atomic.Int64 // that are under way
@@ -126,7 +132,7 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 		cfg: cfg, app: app, log: cfg.Logger.With().Str("node", cfg.RID).Logger(),
 		actors: cmap.New[*objectCell](), sessions: cmap.New[*sessionConn](), news: newNews(),
 		local: newPendingTable(), creations: newLimiter(creationsMax, creationsWaitingMax),
-		movesOut: newLimiter(cfg.MovesMax, movesWaitingMax), movesIn: newLimiter(restoresMax, movesWaitingMax), moves: newMoves(),
+		movesOut: newLimiter(0, movesWaitingMax), movesIn: newLimiter(0, movesWaitingMax), moves: newMoves(),
 		destroys: newLimiter(destroysMax, 0), running: runningOps{ops: map[store.OpID]*runningOp{}},
 		changes: make(chan struct{}, changesMax), reasserted: make(chan uint64, 1), endRound: func() {},
 		workers:  newWorkers(),
@@ -134,10 +140,12 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 	}
 	n.newMeshes()
 	n.routes, n.discovery = newRoutes(n), newDiscovery(n)
-	n.streams.link = cfg.MoveLinkBytes
-	n.streams.budget.SetLimit(cfg.MoveNodeBytes)
+	if err := n.SetMoveLimits(cfg.Moves); err != nil {
+		return nil, err
+	}
 	n.entryID = cfg.RIDPrefix + "-entry-" + uuid.NewString()
 	n.life, n.kill = context.WithCancel(context.Background())
+	n.openHosting()
 	if cfg.Attach != nil {
 		n.outer = cfg.Attach(n)
 	}
@@ -189,8 +197,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.openEntry(ctx); err != nil {
 		return err
 	}
+	n.host.step(host.Event{Is: host.Started})
 	if n.store != nil {
-		if err := n.publish(ctx, opServe, store.Serving); err != nil {
+		if err := n.publish(ctx, opServe); err != nil {
 			return err
 		}
 		n.discovery.refresh() // so that the node knows itself at least
@@ -246,11 +255,16 @@ func (n *Node) openSessions() error {
 	return nil
 }
 
-// publish writes the node's descriptor.
-func (n *Node) publish(ctx context.Context, op string, state store.HostState) error {
+// publish writes the node's descriptor, with its present state.
+func (n *Node) publish(ctx context.Context, op string) error {
+	state, revision := n.host.publishes()
 	d := store.Descriptor{
 		RID: n.cfg.RID, Lifecycle: n.lifecycle(), Mesh: n.home.cfg.Name, Endpoint: n.home.endpoint, Role: n.home.cfg.Role, State: state,
-		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Channels: n.home.channels.any, Revision: uint64(state),
+		Weight: n.cfg.Weight, MaxActors: n.cfg.MaxActors, MaxSpots: n.cfg.MaxSpots, AppVersion: n.cfg.AppVersion, Channels: n.home.channels.any, Wave: n.cfg.MaintenanceWave,
+		Revision: revision,
+	}
+	if c := n.cordon.Load(); c != nil { // read behind the revision, which so is of what it tells at least
+		d.Weight, d.Cordoned, d.Passes = 0, true, c.passes
 	}
 	for _, m := range n.meshes {
 		if m != n.home {
@@ -260,12 +274,13 @@ func (n *Node) publish(ctx context.Context, op string, state store.HostState) er
 	d.Ports = n.channelPorts()
 	if n.hosts() {
 		d.ActorTypes, d.SpotTypes, d.EntrySpotID = n.app.actorTypes(), n.app.spotTypes(), n.entryID
+		d.ActorPolicies = n.app.actorPolicies()
 	}
 	reason, err := n.store.PublishNode(ctx, n.lease, d)
 	if err != nil {
 		return fromStore(err, op, n.cfg.RID)
 	}
-	if reason != store.Applied && reason != store.AlreadyApplied {
+	if reason != store.Applied && reason != store.VersionConflict { // of a later revision
 		return fail(errkind.Unavailable, op, n.cfg.RID, "the Store refused the descriptor (reason %d)", reason)
 	}
 	return nil

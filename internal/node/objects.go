@@ -228,6 +228,10 @@ func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
 		ended(endOf(t.refused))
 		return
 	}
+	if j := t.cell.joining.Load(); j != nil && j.relocates {
+		ended(destroyEnd{err: errRelocating})
+		return
+	}
 	cell, held := t.cell, &hold{}
 	started := n.tasks.Go(func() {
 		end := n.endCell(cell, held, op)

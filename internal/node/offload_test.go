@@ -91,8 +91,8 @@ func TestPlacesOfWorkComeBackHoweverItEnds(t *testing.T) {
 	}
 	until(t, "all is over", w.node.Idle)
 	for _, l := range w.node.workers {
-		if l.inside.Load() != 0 || len(l.slots) != 0 {
-			t.Errorf("%d places are taken, %d inside", len(l.slots), l.inside.Load())
+		if l.inside.Load() != 0 || l.running != 0 {
+			t.Errorf("%d places are taken, %d inside", l.running, l.inside.Load())
 		}
 	}
 }

@@ -18,7 +18,12 @@ type typeKey struct {
 // mayHost reports whether d can be asked to host an object of the stable type
 // (CR-03). The Store checks it again in the reservation.
 func mayHost(d *store.Descriptor, mesh string, typ typeKey) bool {
-	if d.Mesh != mesh || d.Role != store.RoleServer || d.State != store.Serving || d.Weight <= 0 || d.LeaseLeft <= 0 {
+	return d.Weight > 0 && serves(d, mesh, typ)
+}
+
+// serves is mayHost for an object that is let in whatever the weight is.
+func serves(d *store.Descriptor, mesh string, typ typeKey) bool {
+	if d.Mesh != mesh || d.Role != store.RoleServer || d.State != store.Serving || d.LeaseLeft <= 0 {
 		return false
 	}
 	if typ.kind == store.Actor {
@@ -57,13 +62,17 @@ type chooserKey struct {
 }
 
 // chooseTarget picks a node of the mesh for a stable type: of those that may host it, have
-// room, and are this node or linked to it, by smooth weighted round robin.
-func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool) (store.Descriptor, *Error) {
+// room, and are this node or linked to it, by smooth weighted round robin. Nodes whose Cordon
+// has the pass, a digest, go before them, in turn.
+func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool, pass string) (store.Descriptor, *Error) {
+	if d, there := n.chooseAdmitting(mesh, typ, refused, pass); there {
+		return d, nil
+	}
 	var candidates []store.Descriptor
 	var offered []balance.Candidate
 	hosts, full := 0, 0
 	for _, d := range n.discovery.nodes() {
-		if !mayHost(&d, mesh, typ) || refused[d.RID] {
+		if !mayHost(&d, mesh, typ) || refused[d.RID] || d.RID == n.cfg.RID && n.relocates() {
 			continue
 		}
 		hosts++
@@ -71,7 +80,7 @@ func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool) (
 			full++
 			continue
 		}
-		if l, _ := n.linkTo(mesh, d.RID, uint64(d.Lifecycle)); l != nil || d.RID == n.cfg.RID {
+		if n.reaches(&d) {
 			candidates, offered = append(candidates, d), append(offered, balance.Candidate{Name: d.RID, Weight: d.Weight})
 		}
 	}
@@ -92,4 +101,29 @@ func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool) (
 	default:
 		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", typ.name)
 	}
+}
+
+// reaches reports whether the node is this one or linked to it.
+func (n *Node) reaches(d *store.Descriptor) bool {
+	if d.RID == n.cfg.RID {
+		return true
+	}
+	l, _ := n.linkTo(d.Mesh, d.RID, uint64(d.Lifecycle))
+	return l != nil
+}
+
+// chooseAdmitting picks one of the nodes that are cordoned and admit who has the pass.
+func (n *Node) chooseAdmitting(mesh string, typ typeKey, refused map[string]bool, pass string) (store.Descriptor, bool) {
+	var candidates []store.Descriptor
+	if pass != "" {
+		for _, d := range n.discovery.nodes() {
+			if d.Admits(pass) && serves(&d, mesh, typ) && !refused[d.RID] && hasRoom(&d, typ.kind) && n.reaches(&d) {
+				candidates = append(candidates, d)
+			}
+		}
+	}
+	if len(candidates) == 0 {
+		return store.Descriptor{}, false
+	}
+	return candidates[n.admitted.Add(1)%uint64(len(candidates))], true
 }

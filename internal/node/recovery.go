@@ -151,7 +151,7 @@ func (n *Node) publishAgain() bool {
 	}
 	ctx, cancel := context.WithTimeout(n.life, storeCallMax)
 	defer cancel()
-	return n.publish(ctx, opServe, store.Serving) == nil
+	return n.publish(ctx, opServe) == nil
 }
 
 // reassertObjects goes once through the objects whose rows are of an earlier epoch, the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
@@ -39,6 +40,7 @@ const (
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.stopOnce.Do(func() {
 		n.stopErr = n.shutdown(ctx)
+		n.host.step(host.Event{Is: host.Halted})
 		n.failed(nil)
 	})
 	return n.stopErr
@@ -46,6 +48,8 @@ func (n *Node) Shutdown(ctx context.Context) error {
 
 func (n *Node) shutdown(ctx context.Context) error {
 	n.stopping.Store(true)
+	n.host.step(host.Event{Is: host.Stopping})
+	n.host.stop()
 	for m := range n.eachNet() {
 		m.channels.drain()
 	}
@@ -98,7 +102,7 @@ func (n *Node) announce(ctx context.Context) error {
 	ctx, cancel = context.WithTimeout(ctx, announceTime)
 	defer cancel()
 	for wait := createWaitMin; ; wait = min(2*wait, createWaitMax) {
-		err := n.publish(ctx, opShutDown, store.Draining)
+		err := n.publish(ctx, opShutDown)
 		if err == nil || KindOf(err) != errkind.Unavailable || !pause(ctx, wait) {
 			return err
 		}

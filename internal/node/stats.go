@@ -85,13 +85,14 @@ type MoveStats struct {
 // Stats returns the present state.
 func (n *Node) Stats() Stats {
 	spots := int(n.spots.Load())
+	actorsPassing, spotsPassing := n.passing()
 	reserved, kept := n.keeps.look()
 	topics, elsewhere := 0, 0
 	for _, m := range n.meshes {
 		topics, elsewhere = topics+m.topics.here.Len(), elsewhere+m.topics.elsewhere.Len()
 	}
 	return Stats{
-		Actors: max(n.actors.Len()-spots-n.passing(), 0), Spots: spots, Sessions: n.sessions.Len(), Peers: n.linkCount(), ManualPeers: n.manualPeers(), Routes: n.routes.known.Len(),
+		Actors: max(n.actors.Len()-spots-actorsPassing, 0), Spots: max(spots-spotsPassing, 0), Sessions: n.sessions.Len(), Peers: n.linkCount(), ManualPeers: n.manualPeers(), Routes: n.routes.known.Len(),
 		Dropped: n.counters.dropped.Load(), FailedSends: n.counters.failedSends.Load(), FailedRequests: n.counters.failedRequests.Load(),
 		FailedCallbacks: n.counters.failedCallbacks.Load(),
 		PushesRefused:   n.counters.pushesRefused.Load(), LateReplies: n.counters.lateReplies.Load(),

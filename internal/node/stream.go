@@ -1,6 +1,8 @@
 package node
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/zlnode/zlnode/chunker"
@@ -15,7 +17,8 @@ import (
 type streams struct {
 	mu     sync.Mutex // of all below, of all pacers and of the payloads in them
 	budget chunker.Budget
-	link   int64 // what one link may have in flight
+	link   int64                  // what one link may have in flight
+	links  map[*linkConn]struct{} // those that have a pacer
 }
 
 // stream is a payload on its way to the target of a move.
@@ -29,6 +32,23 @@ func (s *streams) open(l *linkConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.pacer = chunker.NewPacer[*stream](s.link, &s.budget)
+	if s.links == nil {
+		s.links = map[*linkConn]struct{}{}
+	}
+	s.links[l] = struct{}{}
+}
+
+// setLimits changes what one link, and all together, may have in flight. What is in flight
+// stays; what more there is room for is sent.
+func (s *streams) setLimits(link, all int64) {
+	s.mu.Lock()
+	s.link = link
+	s.budget.SetLimit(all)
+	links := slices.Collect(maps.Keys(s.links))
+	s.mu.Unlock()
+	for _, l := range links {
+		s.with(l, func() { l.pacer.SetLimit(s.link) })
+	}
 }
 
 // lost ends what the link sends.
@@ -36,6 +56,7 @@ func (s *streams) lost(l *linkConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.paceOver = true
+	delete(s.links, l)
 	l.pacer.Lost()
 }
 

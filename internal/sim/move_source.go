@@ -76,7 +76,7 @@ func (h *host) moveActor(j *join, to place, spot string, member bool) {
 		h.out = append(h.out, o)
 		o.machine = h.begins("S R01")
 		o.src = relay.NewSource(h.clock(), relay.SourceMove{
-			Unit: o.a.fence(), OwnerGen: o.a.ref.owner, Epoch: h.known, Self: h.lease, To: to, SpotID: spot, InUserSpot: member,
+			Unit: o.a.fence(), OwnerGen: o.a.ref.owner, Epoch: h.known, Self: h.lease, To: to, SpotID: spot, InUserSpot: member, Asks: member,
 			Relocation: o.id, Attempt: 1, ReserveOp: h.newOp(), AbortOp: h.newOp(), Deadline: j.deadline,
 		}, w.moves.timing)
 		o.soon()
@@ -387,7 +387,7 @@ func (o *leaving) restore(e *relay.SourceEffect) {
 	row, from := o.row, o.a.ref
 	left := o.join.deadline.Sub(h.clock())
 	want := relay.Restore{
-		Move: store.MoveOf(&row), OwnerGen: from.owner, SourceOwnerID: h.lease.OwnerID, SourceLease: h.lease.Gen, InUserSpot: o.member,
+		Move: store.MoveOf(&row), OwnerGen: from.owner, SourceOwnerID: h.lease.OwnerID, SourceLease: h.lease.Gen, InUserSpot: o.member, Asked: o.member,
 		Payload: relay.Payload{Bytes: uint64(len(p.state) + 1), Chunks: uint32(p.chunks)},
 	}
 	o.ask(func(to *host, l *link, corr uint64) { to.restore(l, corr, from, want, o.join, p, left) }, func(l *link) {

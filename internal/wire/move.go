@@ -4,24 +4,55 @@ package wire
 // relocation and the attempt; both are the same in all of its records, and what names
 // another attempt than the present one is dropped by its receiver.
 
-// JoinAdmit asks the node of a User Spot whether an Actor of the sender may move into it.
-// The answer is a Reply that holds an AdmitResult, or an error.
+// Unit says what moves, and why.
+type Unit uint8
+
+// The units.
+const (
+	UnitJoin     Unit = 0 // an Actor, by its own Join
+	UnitActor    Unit = 1 // an Actor, as its node is relocated
+	UnitShell    Unit = 2 // a PerActor Spot, whose members follow it one by one
+	UnitWide     Unit = 3 // a SpotWide Spot with its members
+	UnitInstance Unit = 4 // an Instance Spot
+)
+
+// IsSpot reports whether what moves is a Spot.
+func (u Unit) IsSpot() bool { return u >= UnitShell }
+
+func (d *decoder) unit() Unit { return Unit(d.u8max("unit", uint8(UnitInstance))) }
+
+// spotOf reads the Spot that an Actor is in; of a Spot it is empty.
+func (d *decoder) spotOf(u Unit, field string) []byte {
+	if !u.IsSpot() {
+		return d.id(field)
+	}
+	b := d.s8(field)
+	if len(b) > 0 {
+		d.fail(field, ErrValue)
+	}
+	return b
+}
+
+// JoinAdmit asks the node of a User Spot whether an Actor of the sender may move into it, or a
+// node whether a Spot of the sender may move to it. The answer is a Reply that holds an
+// AdmitResult, or an error.
 type JoinAdmit struct {
 	Correlation  uint64   // not 0
 	Relocation   [16]byte // not zero
 	Attempt      uint32   // ≥ 1
-	Op           [16]byte // OperationId of the Join, not zero
-	Ref          Ref      // the Actor at the sender
-	StoreVersion uint64   // of the Actor's row that the sender knows, ≥ 1
-	SpotID       []byte   // that it wants to join
-	DeadlineMS   uint32   // what is left of the Join, ≥ 1
+	Unit         Unit     // never UnitActor
+	Op           [16]byte // OperationId of the Join or of the relocation, not zero
+	Ref          Ref      // the object at the sender
+	StoreVersion uint64   // of the object's row that the sender knows, ≥ 1
+	SpotID       []byte   // that it wants to join; of a Spot empty
+	DeadlineMS   uint32   // what is left of the Join or the relocation, ≥ 1
 	Codec        uint8    // of Request
 	Request      []byte   // for OnActorJoin, at most MaxPayload
 }
 
 // Size returns the size of the record.
 func (j *JoinAdmit) Size() int {
-	return HeaderSize + 8 + 16 + 4 + 16 + j.Ref.size() + 8 + 1 + len(j.SpotID) + 4 + 1 + len(j.Request)
+	return HeaderSize + 8 + 16 + 4 + 1 + 16 + j.Ref.size() + 8 + 1 + len(j.SpotID) + 4 + 1 + len(j.Request)
 }
 
 // AppendTo appends the record to dst.
@@ -30,6 +61,7 @@ func (j *JoinAdmit) AppendTo(dst []byte) []byte {
 	dst = begin(dst, size, CmdJoinAdmit, 0)
 	dst = appendU64(dst, j.Correlation)
 	dst = appendAttempt(dst, &j.Relocation, j.Attempt)
+	dst = append(dst, byte(j.Unit))
 	dst = append(dst, j.Op[:]...)
 	dst = j.Ref.appendTo(dst)
 	dst = appendU64(dst, j.StoreVersion)
@@ -45,10 +77,13 @@ func DecodeJoinAdmit(body []byte) (j JoinAdmit, err error) {
 	d := decoder{b: body, cmd: CmdJoinAdmit}
 	j.Correlation = d.nonZero("correlation")
 	j.Relocation, j.Attempt = d.attempt()
+	if j.Unit = d.unit(); j.Unit == UnitActor {
+		d.fail("unit", ErrValue)
+	}
 	j.Op = d.op("op")
 	j.Ref = d.ref()
 	j.StoreVersion = d.someGen("storeVersion")
-	j.SpotID = d.id("spotId")
+	j.SpotID = d.spotOf(j.Unit, "spotId")
 	j.DeadlineMS = d.deadline(true)
 	j.Codec = d.u8max("codec", MaxCodec)
 	j.Request = d.payload(MaxPayload)

@@ -52,23 +52,29 @@ type Restore struct {
 	Correlation   uint64   // not 0
 	Relocation    [16]byte // not zero
 	Attempt       uint32   // ≥ 1
-	Op            [16]byte // OperationId of the Join, not zero
-	Ref           Ref      // the Actor at the sender
+	Unit          Unit
+	Op            [16]byte // OperationId of the Join or of the relocation, not zero
+	Ref           Ref      // the object at the sender
 	StoreVersion  uint64   // of the row when the move was reserved, ≥ 1
 	Epoch         uint64   // of the Store, ≥ 1
-	SpotID        []byte   // the Actor's Spot
-	TargetSpotID  []byte   // the Actor's Spot after the move
+	SpotID        []byte   // the Actor's Spot; of a Spot empty
+	TargetSpotID  []byte   // the Actor's Spot after the move; of a Spot empty
 	InUserSpot    bool     // FlagInUserSpot: that is a User Spot, not the Entry Spot
 	SourceOwnerID []byte   // of the sender's process in the Store: like an RID
 	SourceLease   uint64   // lease generation of that process, ≥ 1
-	DeadlineMS    uint32   // what is left of the Join, ≥ 1
+	DeadlineMS    uint32   // what is left of the Join or the relocation, ≥ 1
+	Root          [32]byte // of UnitWide's inventory, not zero; of others not encoded
 	Manifest      Manifest
 }
 
 // Size returns the size of the record.
 func (r *Restore) Size() int {
-	return HeaderSize + 8 + 16 + 4 + 16 + r.Ref.size() + 8 + 8 + 1 + len(r.SpotID) + 1 + len(r.TargetSpotID) +
+	size := HeaderSize + 8 + 16 + 4 + 1 + 16 + r.Ref.size() + 8 + 8 + 1 + len(r.SpotID) + 1 + len(r.TargetSpotID) +
 		1 + len(r.SourceOwnerID) + 8 + 4 + manifestSize
+	if r.Unit == UnitWide {
+		size += len(r.Root)
+	}
+	return size
 }
 
 // AppendTo appends the record to dst.
@@ -80,6 +86,7 @@ func (r *Restore) AppendTo(dst []byte) []byte {
 	dst = begin(dst, size, CmdRestore, flags)
 	dst = appendU64(dst, r.Correlation)
 	dst = appendAttempt(dst, &r.Relocation, r.Attempt)
+	dst = append(dst, byte(r.Unit))
 	dst = append(dst, r.Op[:]...)
 	dst = r.Ref.appendTo(dst)
 	dst = appendU64(dst, r.StoreVersion)
@@ -89,6 +96,9 @@ func (r *Restore) AppendTo(dst []byte) []byte {
 	dst = appendS8(dst, r.SourceOwnerID)
 	dst = appendU64(dst, r.SourceLease)
 	dst = appendU32(dst, r.DeadlineMS)
+	if r.Unit == UnitWide {
+		dst = append(dst, r.Root[:]...)
+	}
 	return end(r.Manifest.appendTo(dst), size)
 }
 
@@ -98,15 +108,21 @@ func DecodeRestore(flags uint8, body []byte) (r Restore, err error) {
 	r.InUserSpot = flags&FlagInUserSpot != 0
 	r.Correlation = d.nonZero("correlation")
 	r.Relocation, r.Attempt = d.attempt()
+	r.Unit = d.unit()
 	r.Op = d.op("op")
 	r.Ref = d.ref()
 	r.StoreVersion = d.someGen("storeVersion")
 	r.Epoch = d.someGen("epoch")
-	r.SpotID = d.id("spotId")
-	r.TargetSpotID = d.id("targetSpotId")
+	r.SpotID = d.spotOf(r.Unit, "spotId")
+	r.TargetSpotID = d.spotOf(r.Unit, "targetSpotId")
 	r.SourceOwnerID = d.rid("sourceOwnerId")
 	r.SourceLease = d.someGen("sourceLease")
 	r.DeadlineMS = d.deadline(true)
+	if r.Unit == UnitWide {
+		if r.Root = d.hash("root"); r.Root == ([32]byte{}) {
+			d.fail("root", ErrEmpty)
+		}
+	}
 	r.Manifest = d.manifest()
 	return r, d.done()
 }

@@ -11,6 +11,7 @@ func moveSamples() map[Command][]Record {
 		CmdJoinAdmit: {
 			&JoinAdmit{Correlation: 18, Relocation: relocation, Attempt: 1, Op: op, Ref: ref, StoreVersion: 8, SpotID: []byte("room-7"), DeadlineMS: 5000, Codec: 1, Request: []byte("{}")},
 			&JoinAdmit{Correlation: 18, Relocation: relocation, Attempt: 1, Op: op, Ref: ref, StoreVersion: 8, SpotID: []byte("room-7"), DeadlineMS: 1},
+			&JoinAdmit{Correlation: 18, Relocation: relocation, Attempt: 1, Unit: UnitInstance, Op: op, Ref: ref, StoreVersion: 8, DeadlineMS: 1},
 		},
 		CmdMoveProgress: {
 			&MoveProgress{Relocation: relocation, Attempt: 1, State: ProgressAssembling, Chunks: 3},
@@ -36,6 +37,7 @@ func moveSamples() map[Command][]Record {
 		CmdRestore: {
 			&Restore{Correlation: 19, Relocation: relocation, Attempt: 1, Op: op, Ref: ref, StoreVersion: 9, Epoch: 1, SpotID: []byte("lobby"), TargetSpotID: []byte("room-7"), InUserSpot: true, SourceOwnerID: []byte("0a1b"), SourceLease: 3, DeadlineMS: 4000, Manifest: Manifest{Total: 70_000, Raw: 90_000, ChunkBytes: 1 << 15, Chunks: 3, CRC: 6, Compression: MaxCompression}},
 			&Restore{Correlation: 19, Relocation: relocation, Attempt: 2, Op: op, Ref: ref, StoreVersion: 9, Epoch: 1, SpotID: []byte("room-7"), TargetSpotID: []byte("entry"), SourceOwnerID: []byte("0a1b"), SourceLease: 3, DeadlineMS: 4000, Manifest: Manifest{Total: 1, Raw: 1, ChunkBytes: MinChunk, Chunks: 1}},
+			&Restore{Correlation: 19, Relocation: relocation, Attempt: 1, Unit: UnitWide, Op: op, Ref: ref, StoreVersion: 9, Epoch: 1, SourceOwnerID: []byte("0a1b"), SourceLease: 3, DeadlineMS: 4000, Root: [32]byte{5, 31: 6}, Manifest: Manifest{Total: 1, Raw: 1, ChunkBytes: MinChunk, Chunks: 1}},
 		},
 		CmdSessionSeal:   {&SessionSeal{Correlation: 20, Relocation: relocation, Session: 1, BindingGen: 2, ID: []byte("player-42"), ObjGen: 7, OwnerGen: 9}},
 		CmdSessionSealed: {&SessionSealed{Correlation: 20}},
@@ -114,7 +116,11 @@ var genMove = rapid.Custom(func(t *rapid.T) Record {
 	relocation, attempt := genOp.Draw(t, "relocation"), genAttempt.Draw(t, "attempt")
 	switch rapid.IntRange(0, 15).Draw(t, "command") {
 	case 0:
-		return &JoinAdmit{Correlation: genNum.Draw(t, "correlation"), Relocation: relocation, Attempt: attempt, Op: genOp.Draw(t, "op"), Ref: genRef.Draw(t, "ref"), StoreVersion: genSome.Draw(t, "version"), SpotID: genID.Draw(t, "spot"), DeadlineMS: genMS.Draw(t, "ms"), Codec: genCodec.Draw(t, "codec"), Request: genBytes.Draw(t, "request")}
+		j := &JoinAdmit{Correlation: genNum.Draw(t, "correlation"), Relocation: relocation, Attempt: attempt, Unit: rapid.SampledFrom([]Unit{UnitJoin, UnitShell, UnitWide, UnitInstance}).Draw(t, "unit"), Op: genOp.Draw(t, "op"), Ref: genRef.Draw(t, "ref"), StoreVersion: genSome.Draw(t, "version"), DeadlineMS: genMS.Draw(t, "ms"), Codec: genCodec.Draw(t, "codec"), Request: genBytes.Draw(t, "request")}
+		if !j.Unit.IsSpot() {
+			j.SpotID = genID.Draw(t, "spot")
+		}
+		return j
 	case 1:
 		p := &MoveProgress{Relocation: relocation, Attempt: attempt, State: ProgressState(rapid.Uint8Range(1, uint8(ProgressGone)).Draw(t, "state")), Chunks: rapid.Uint32().Draw(t, "chunks"), Seq: rapid.Uint64().Draw(t, "seq")}
 		if p.State == ProgressCommitted {
@@ -143,7 +149,14 @@ var genMove = rapid.Custom(func(t *rapid.T) Record {
 	case 9:
 		return &SourceDrained{Relocation: relocation, Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen")}
 	case 10:
-		return &Restore{Correlation: genNum.Draw(t, "correlation"), Relocation: relocation, Attempt: attempt, Op: genOp.Draw(t, "op"), Ref: genRef.Draw(t, "ref"), StoreVersion: genSome.Draw(t, "version"), Epoch: genSome.Draw(t, "epoch"), SpotID: genID.Draw(t, "spot"), TargetSpotID: genID.Draw(t, "target"), InUserSpot: rapid.Bool().Draw(t, "user"), SourceOwnerID: genRID.Draw(t, "owner"), SourceLease: genSome.Draw(t, "lease"), DeadlineMS: genMS.Draw(t, "ms"), Manifest: genManifest.Draw(t, "manifest")}
+		r := &Restore{Correlation: genNum.Draw(t, "correlation"), Relocation: relocation, Attempt: attempt, Unit: Unit(rapid.Uint8Range(0, uint8(UnitInstance)).Draw(t, "unit")), Op: genOp.Draw(t, "op"), Ref: genRef.Draw(t, "ref"), StoreVersion: genSome.Draw(t, "version"), Epoch: genSome.Draw(t, "epoch"), InUserSpot: rapid.Bool().Draw(t, "user"), SourceOwnerID: genRID.Draw(t, "owner"), SourceLease: genSome.Draw(t, "lease"), DeadlineMS: genMS.Draw(t, "ms"), Manifest: genManifest.Draw(t, "manifest")}
+		if !r.Unit.IsSpot() {
+			r.SpotID, r.TargetSpotID = genID.Draw(t, "spot"), genID.Draw(t, "target")
+		}
+		if r.Unit == UnitWide {
+			copy(r.Root[:], "root")
+		}
+		return r
 	case 11:
 		return &SessionSeal{Correlation: genNum.Draw(t, "correlation"), Relocation: relocation, Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), ID: genID.Draw(t, "id"), ObjGen: genSome.Draw(t, "objGen"), OwnerGen: genSome.Draw(t, "ownerGen")}
 	case 12:

@@ -2,7 +2,7 @@
 -- KEYS: epoch, row, request, first, terminal, node, leases, capacity, reserved, objects,
 --   entries, object counter, version counter
 -- ARGV: nonce, id, kind, stable type, wide, operation, its source, target rid, target
---   lifecycle, timeout ms, hold ms, creation request, its SHA-256, then the first message, if any
+--   lifecycle, timeout ms, hold ms, creation request, its SHA-256, pass or '', then the first message, if any
 -- Returns: reason and the row (see answer_row).
 -- Invariant: a Creating row, its request and its reserved slots at a target that could
 --   take it exist together or not at all. The row has no time to live. For `hold` after
@@ -11,7 +11,8 @@
 
 local _, row, request, first, terminal, node_key, leases, capacity, reserved, objects, entries, object_counter, versions =
   unpack(KEYS)
-local id, kind, stable_type, wide, op_id, op_of, target, lifecycle, timeout, hold, body, hash, message = unpack(ARGV, 2, 14)
+local id, kind, stable_type, wide, op_id, op_of, target, lifecycle, timeout, hold, body, hash, pass, message =
+  unpack(ARGV, 2, 15)
 local K = { row = row, node = node_key, leases = leases, capacity = capacity, spots = {} }
 local now = now_ms()
 
@@ -29,7 +30,7 @@ elseif redis.call('HEXISTS', entries, 'spot:' .. id) == 1 then
 elseif now < EPOCH_SINCE + hold then
   return refuse('Recovering')
 end
-local object = { kind = kind, type = stable_type }
+local object = { kind = kind, type = stable_type, pass = pass }
 local refusal, node = target_refusal(K, target, lifecycle, object, 0, now)
 if refusal then
   return refuse(refusal)

@@ -22,7 +22,7 @@ func (s *Store) Reserve(ctx context.Context, r store.Reserve) (store.Change, err
 	op, source := creationOp(r.Op)
 	args := []string{
 		r.ID, kind(r.Kind), r.Type, flag(r.Wide, "1"), op, source, r.TargetRID, decimal(r.TargetLifecycle),
-		millis(r.Timeout), millis(s.options.RecoveryHold), string(r.Request), sum(r.Request),
+		millis(r.Timeout), millis(s.options.RecoveryHold), string(r.Request), sum(r.Request), r.Pass,
 	}
 	if r.First != nil {
 		args = append(args, string(r.First))

@@ -13,6 +13,9 @@ import (
 // chunks are all parts of inventories.
 var chunks = [][]byte{[]byte("chunk 0"), []byte("chunk 1")}
 
+// pass is the one pass that Cordons know.
+var pass = store.PassDigest("tester")
+
 // operations are drawn by weight.
 var operations = weighted(map[string]int{
 	"lease": 4, "expire": 1, "release": 1, "publish": 5, "unpublish": 1, "create": 9, "reserve": 4, "finish": 4, "cancel": 2,
@@ -60,7 +63,7 @@ func (d *duel) step() {
 	case "release", "unpublish":
 		d.leave(op, d.process("process"))
 	case "publish":
-		d.publish(d.process("process"), d.draw("variant", 8))
+		d.publish(d.process("process"), d.draw("variant", 9))
 	case "create", "reserve":
 		d.create(op == "create")
 	case "finish":
@@ -293,6 +296,8 @@ func (d *duel) publish(c chosen, variant int) {
 			n.ActorTypes = nil
 		case 7:
 			n.Revision = 1
+		case 8:
+			n.Weight, n.Cordoned, n.Passes = 0, true, []string{pass}
 		}
 		reason, err := s.store.PublishNode(ctx, l, n)
 		return reason.String(), err
@@ -313,12 +318,16 @@ func (d *duel) create(whole bool) {
 
 func (d *duel) createAt(id string, kind store.Kind, wide bool, target chosen, whole bool) {
 	first := kind == store.InstanceSpot && d.oneIn(2, "with a first message")
+	named := ""
+	if d.oneIn(3, "with a pass") {
+		named = pass
+	}
 	op := d.op()
 	answer := d.play("Reserve "+id, func(ctx context.Context, s *side) (string, error) {
 		l := s.lease(target)
 		r := store.Reserve{
 			ID: id, Kind: kind, Type: types[kind], Wide: wide, Op: s.key(op), TargetRID: l.RID, TargetLifecycle: l.Gen,
-			Request: []byte("request " + id), Timeout: time.Hour,
+			Request: []byte("request " + id), Timeout: time.Hour, Pass: named,
 		}
 		if first {
 			r.First = []byte("first")

@@ -53,6 +53,9 @@ func offers(d *store.Descriptor) []string {
 		"role", strconv.Itoa(int(d.Role)), "state", strconv.Itoa(int(d.State)), "weight", strconv.Itoa(d.Weight), "mesh", d.Mesh,
 		"max:actors", strconv.Itoa(d.MaxActors), "max:spots", strconv.Itoa(d.MaxSpots),
 	}
+	for _, p := range d.Passes {
+		words = append(words, "pass:"+p, "1")
+	}
 	for _, t := range d.ActorTypes {
 		words = append(words, "offer:"+kind(store.Actor)+":"+t, "1")
 	}

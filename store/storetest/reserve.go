@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -151,6 +152,48 @@ var reserveCases = []testCase{
 		p.desc.Revision++
 		w.publish(p.Lease, p.desc, store.Applied)
 		w.reserve(request("player-1", p), store.TargetIncompatible) // it does no longer
+	}},
+	{"CordonedTargetTakesWhoHasAPass", func(w *world) {
+		pass, other := store.PassDigest("tester"), store.PassDigest("Tester")
+		p := w.server("node-a", func(d *store.Descriptor) {
+			d.Weight, d.Cordoned, d.Passes = 0, true, []string{store.PassDigest("another"), pass}
+			d.MaxActors = 1
+		})
+		got, _ := w.node("node-a")
+		if !got.Cordoned || got.Weight != 0 || !slices.Equal(got.Passes, p.desc.Passes) || !got.Admits(pass) || got.Admits(other) || got.Admits("") {
+			w.t.Errorf("listed %+v", got)
+		}
+		with := func(id, pass string) store.Reserve {
+			r := request(id, p)
+			r.Pass = pass
+			return r
+		}
+		w.reserve(with("player-1", ""), store.TargetIncompatible)
+		w.reserve(with("player-1", other), store.TargetIncompatible)
+		spot := spotRequest(store.UserSpot, "room-1", p)
+		w.reserve(spot, store.TargetIncompatible)
+		w.wantMissing("player-1")
+		r := with("player-1", pass)
+		w.finish(w.reserve(r, store.Applied), r.Op, store.Created, store.Applied)
+		w.reserve(with("player-2", pass), store.CapacityExceeded) // it does not make room
+		spot.Pass = pass
+		w.reserve(spot, store.Applied)
+
+		elsewhere := w.server("node-b")
+		moving := w.actor("player-3", elsewhere)
+		w.delete(w.must("player-1"), newOp(), store.Applied)
+		w.moveTo(moving, p, p.desc.EntrySpotID, false) // it is no new object
+
+		p.desc.Cordoned, p.desc.Passes, p.desc.Weight, p.desc.MaxActors = false, nil, 100, 0
+		p.desc.Revision++
+		w.publish(p.Lease, p.desc, store.Applied)
+		w.reserve(with("player-1", ""), store.Applied)
+		w.reserve(with("player-4", other), store.Applied) // a pass keeps nobody out
+
+		p.desc.Weight = 0 // by configuration
+		p.desc.Revision++
+		w.publish(p.Lease, p.desc, store.Applied)
+		w.reserve(with("player-5", pass), store.TargetIncompatible)
 	}},
 	{"RefusedReservationLeavesNothing", func(w *world) {
 		full := w.server("node-a", limit(1))

@@ -52,7 +52,7 @@ func Elapse(now func() time.Time) {
 // operation has a new id or, with op=name, that name's. It goes by the row as it is, or,
 // with as=name, as it was when a command with keep=name answered it.
 //
-//	reserve p1 at=a [wide] [type=] [from=b] [first=]
+//	reserve p1 at=a [wide] [type=] [from=b] [first=] [pass=]
 //	finish p1 created|rejected|failed
 //	create p1 at=a …                   reserve and finish
 //	cancel p1, delete p1, free p1 [asks]

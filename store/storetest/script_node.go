@@ -29,7 +29,8 @@ func (s *script) newProcess(ctx context.Context, c *command) (string, error) {
 }
 
 // publish writes the descriptor that the command's options describe: max-actors,
-// max-spots, max-rooms, entry, state, weight, actors (types), revision.
+// max-spots, max-rooms, entry, state, weight, actors (types), revision, cordon (a pass, or
+// nothing).
 func (s *script) publish(ctx context.Context, c *command) (string, error) {
 	p := s.process(c.id)
 	revision := p.desc.Revision + 1
@@ -44,6 +45,12 @@ func (s *script) publish(ctx context.Context, c *command) (string, error) {
 	}
 	if c.has("no-entry") {
 		p.desc.EntrySpotID = ""
+	}
+	if c.has("cordon") {
+		p.desc.Cordoned, p.desc.Weight = true, 0
+		if pass := c.get("cordon", ""); pass != "" {
+			p.desc.Passes = []string{store.PassDigest(pass)}
+		}
 	}
 	reason, err := s.PublishNode(ctx, p.Lease, p.desc)
 	return reason.String(), err

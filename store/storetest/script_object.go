@@ -38,6 +38,7 @@ func (s *script) reserveOnly(ctx context.Context, c *command, op store.OpID) (st
 	r := store.Reserve{
 		ID: c.id, Kind: kind, Type: c.get("type", map[store.Kind]string{store.Actor: "player", store.UserSpot: "room", store.InstanceSpot: "cell"}[kind]),
 		Wide: c.has("wide"), Op: s.key(op), TargetRID: p.RID, TargetLifecycle: p.Gen, Request: []byte("make " + c.id), Timeout: time.Hour,
+		Pass: store.PassDigest(c.get("pass", "")),
 	}
 	if c.has("first") {
 		r.First = []byte(c.args["first"])

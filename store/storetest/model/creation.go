@@ -28,7 +28,7 @@ func (v view) reserve(r store.Reserve) store.Reason {
 	case v.now.Before(v.since.Add(v.hold)):
 		return store.Recovering
 	}
-	reason, n := v.unplaceable(r.TargetRID, r.TargetLifecycle, placement{kind: r.Kind, typ: r.Type, created: true})
+	reason, n := v.unplaceable(r.TargetRID, r.TargetLifecycle, placement{kind: r.Kind, typ: r.Type, created: true, pass: r.Pass})
 	if reason != 0 {
 		return reason
 	}

@@ -108,6 +108,7 @@ func (s *Store) ListNodes(ctx context.Context, since uint64) (list store.NodeLis
 		for _, rid := range slices.Sorted(maps.Keys(v.nodes)) {
 			n := v.nodes[rid]
 			d := n.Descriptor
+			d.Passes = slices.Clone(d.Passes)
 			d.ActorTypes, d.SpotTypes = slices.Clone(d.ActorTypes), slices.Clone(d.SpotTypes)
 			d.Actors, d.Spots, _ = v.used(rid, n.gen, 0, "")
 			d.LeaseLeft = v.left(n.process)
@@ -123,6 +124,7 @@ type placement struct {
 	typ     string
 	members int  // that come with it
 	created bool // it is new
+	pass    string
 }
 
 // unplaceable says why the process cannot take it, else 0 and its descriptor.
@@ -132,7 +134,7 @@ func (v view) unplaceable(rid string, gen store.LeaseGen, p placement) (store.Re
 	case !there || n.gen != gen || n.State != store.Serving || v.refused(n.process) != 0,
 		p.kind == store.Actor && n.EntrySpotID == "":
 		return store.TargetUnavailable, n
-	case n.Role != store.RoleServer || !n.hosts(p.kind, p.typ) || p.created && n.Weight == 0:
+	case n.Role != store.RoleServer || !n.hosts(p.kind, p.typ) || p.created && n.Weight == 0 && !n.Admits(p.pass):
 		return store.TargetIncompatible, n
 	case v.full(n, p):
 		return store.CapacityExceeded, n
