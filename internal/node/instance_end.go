@@ -20,6 +20,8 @@ import (
 // the messages that compete again.
 func (a *activation) end(e *creation.ActivationEffect) (next *objectCell) {
 	n, err, present := a.node, failed(e.Failure, a.dawn.ref.ID), a.dawn
+	n.ending.Add(1) // the place among the activations may be given back before the queue is
+	defer n.ending.Add(-1)
 	if a.cell != nil {
 		a.cell.gone.Store(true)
 		if a.taken {
@@ -85,8 +87,10 @@ func (n *Node) shutOut(c *objectCell, f func(*turn)) {
 }
 
 // abandon ends a queue that is shut, in its own turn: nobody finds it from here on, and
-// what is in it is turned away.
+// what is in it is turned away. A node that stops waits for that, with its links.
 func (n *Node) abandon(t *turn, c *objectCell, held *hold, err *Error, again bool) {
+	n.ending.Add(1)
+	c.step(func(*turn) { n.ending.Add(-1) }) // behind all of it
 	c.gone.Store(true)
 	n.leaveTable(c)
 	c.become(t.claim, &turnedAway{cell: c, err: err, again: again})
@@ -221,6 +225,8 @@ func (n *Node) closeInstance(c *objectCell, held *hold, reason ClosingReason) {
 	released := n.releaseRow(c)
 	n.routes.drop(c.ref.ID)
 	if !c.stored || !released || n.stopping.Load() {
+		n.ending.Add(1)
+		defer n.ending.Add(-1)
 		c.leaveRow()
 		n.shutOut(c, func(t *turn) {
 			c.over()

@@ -127,7 +127,8 @@ func (s *joinScope) register(r *Registration, to Join) *Error {
 	if err != nil {
 		return err
 	}
-	j.trace = s.call.flow.Trace
+	j.flow = s.call.flow
+	j.flow.Correlation = bytes.Clone(j.flow.Correlation) // which is a view of the turn's message
 	s.joins = append(s.joins, j)
 	s.bytes += len(j.Request)
 	return nil

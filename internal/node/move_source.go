@@ -91,7 +91,7 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	if !j.commits() { // from here on the Source says how it ends
 		return
 	}
-	end, known := o.runKnown(j.trace)
+	end, known := o.runKnown(j.flow.Trace)
 	if !known {
 		return
 	}

@@ -215,7 +215,7 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
 		failpoint.Hit("R13.before")
-		what, tell := "OnJoinedActor", func() *Error { return n.joinedSpot(i.spotHere(), i.cell.ref, &i.joinedTries) }
+		what, tell := "OnJoinedActor", func() *Error { return n.joinedSpot(i.spotHere(), i.cell.ref, nil, &i.joinedTries) }
 		if i.unit.IsSpot() {
 			what, tell = "OnInitialize", i.initialize
 		}
@@ -231,7 +231,7 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 			return happened
 		}
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
-		err := i.acting(e.Deadline, "OnJoinCompleted", func() *Error { return n.complete(i.cell, done, &i.completeTries) })
+		err := i.acting(e.Deadline, "OnJoinCompleted", func() *Error { return n.complete(i.cell, done, nil, &i.completeTries) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
@@ -251,7 +251,7 @@ func (i *moveIn) initialize() *Error {
 		if callback.run == nil {
 			continue
 		}
-		if err := c.whole(c.step, callback.what, &i.joinedTries, callback.run); err != nil {
+		if err := c.whole(c.step, callback.what, nil, &i.joinedTries, callback.run); err != nil {
 			return err
 		}
 	}

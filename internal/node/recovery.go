@@ -251,6 +251,9 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 		if row.Version <= r.Version {
 			return rowInDoubt // it changed while it was read
 		}
+	case store.Missing:
+		n.log.Warn().Str("object", c.ref.ID).Msg("the row of an object was removed; the one here is over")
+		return rowIsOver
 	case store.OwnerConflict, store.GenerationConflict, store.TypeMismatch:
 	default:
 		return rowInDoubt // the lease is in doubt, or the Store is full

@@ -26,6 +26,9 @@ const (
 	haltTime = 2 * time.Second
 	// announceTime bounds for how long a Store that does not answer is told of the end.
 	announceTime = 3 * time.Second
+	// drainGrace is for how long a node that stops takes what others send to its channels,
+	// whose weight it has told: theirs to learn of it, and for what is on its way.
+	drainGrace = 500 * time.Millisecond
 	// idlePoll is how often a shutdown looks whether accepted work has finished.
 	idlePoll = 5 * time.Millisecond
 )
@@ -84,6 +87,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	for m := range n.eachNet() {
 		m.channels.drain()
 	}
+	n.drainsUntil.Store(int64(clock.Now().Add(drainGrace)))
 	for _, p := range n.ports {
 		_ = p.Close() // a listener that fails to close has no use for its error
 	}
@@ -117,6 +121,13 @@ func (n *Node) shutdown(ctx context.Context) error {
 		return &Error{Kind: KindOf(err), Op: opShutDown, Object: n.cfg.RID, Text: "not all could be ended in order", Err: err}
 	}
 	return nil
+}
+
+// servesNoMore reports whether this node stops, and others have had the time to learn that it serves no
+// channel any more.
+func (n *Node) servesNoMore() bool {
+	until := clock.Mono(n.drainsUntil.Load())
+	return until != 0 && clock.Now().Reached(until)
 }
 
 // announce has no more work sent here. A Store that has just come back is told, too; one that

@@ -39,7 +39,6 @@ type life struct {
 	running *host // a turn of it
 	opened  map[store.OwnerGen]place
 	gone    bool // its row was removed
-	undone  bool // its row came back by a change that was applied late; it can be removed by hand
 	doubt   bool // the Store may have lost what it said of it, and its owner has not written it again
 }
 
@@ -138,7 +137,7 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	if isRemoval[what] && err == nil && c.Reason == store.Applied {
 		for _, f := range b.all {
 			row, found, _ := b.w.store.Read(background, f.id)
-			known := !f.doubt || what == "delete" && f.owner == h.self() && !h.runs(f) // else the Store has lost it, and its owner is to write it again
+			known := !f.doubt || what != "free" && f.owner == h.self() && !h.runs(f) // else the Store has lost it, and its owner is to write it again
 			f.gone = f.gone || known && (!found || row.ObjectGen != f.gen)
 		}
 	}
@@ -158,10 +157,8 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 		if row.OwnerGen < f.as {
 			b.w.Cover.Mark("a row was written again of an earlier owner")
 		}
-		a := h.actors[f.id] // an owner who has it and did not hear that it was freed may write it again in a new epoch
-		if f.undone = f.gone && !f.doubt && (a == nil || a.gone || a.ref.gen != f.gen); f.undone {
-			b.w.Cover.Mark("a row that was removed came back by a late re-assertion")
-			return
+		if f.gone && !f.doubt {
+			b.w.fail("I12", "the row of %s #%d was removed, and is back by a re-assertion of %s", f.id, f.gen, h.name())
 		}
 		f.owner, f.as, f.doubt, f.gone = refOf(row).at, row.OwnerGen, false, false
 	case "abort move", "give up move", "sweep":

@@ -271,6 +271,9 @@ func (h *host) reassertRow(r store.Reassert, done func(store.Change, rowEnd)) {
 			done(c, rowIsWritten)
 		case c.Reason == store.VersionConflict && (h.owns(row) && row.ObjectGen == r.ObjectGen || row.Version <= r.Version):
 			done(c, rowInDoubt)
+		case c.Reason == store.Missing:
+			h.w.Cover.Mark("a row that was removed is not written again")
+			done(c, rowIsOver)
 		case c.Reason == store.VersionConflict, c.Reason == store.OwnerConflict, c.Reason == store.GenerationConflict, c.Reason == store.TypeMismatch:
 			h.w.Cover.Mark("a later owner is known")
 			done(c, rowIsOver)

@@ -141,7 +141,6 @@ func (m *moves) expectAtPlace(when, id string) {
 	switch {
 	case a != nil && a.stuck != "" && a.ref.gen == row.ObjectGen:
 		w.Cover.Mark("stuck")
-	case m.book.of[row.ObjectGen].undone:
 	case row.Move != nil:
 		w.fail("I12", "%s the move of %s to %s stands, and it is not stuck at its owner", when, id, row.Move.TargetRID)
 	case a == nil || a.ref != refOf(&row):
@@ -193,7 +192,7 @@ func (m *moves) expectAnswers() {
 			case !found:
 			case f == nil:
 				w.Cover.Mark("answered after the faults")
-			case f.kind == errkind.Unavailable && (row.LeaseLeft <= 0 || m.isStuck(&row) || m.book.of[row.ObjectGen].undone):
+			case f.kind == errkind.Unavailable && (row.LeaseLeft <= 0 || m.isStuck(&row)):
 			default:
 				w.fail("I12", "after the faults %v ended with %v: %s", o, f.kind, f.text)
 			}
