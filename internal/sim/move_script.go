@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	lifecycle "github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/relay"
 )
 
@@ -326,6 +327,7 @@ func (w *World) deaf(n, other int, d time.Duration) {
 // stop tells what runs that the node has begun to stop.
 func (h *host) stop() {
 	h.endReserved()
+	h.lives(lifecycle.Event{Is: lifecycle.Stopping})
 	for _, a := range h.cells() {
 		if j := a.join; j != nil && (j.phase == joinActive || j.phase == joinStanding) {
 			j.cancel(errStopping)

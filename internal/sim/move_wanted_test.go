@@ -59,3 +59,5 @@ func each(phases, whats, more []string) (all []string) {
 
 // The cells that a batch of moveGuardedAll seeds must have reached are those of Matrix.
 const moveGuardedAll = 20_000
+
+var drainWanted = map[string][]string{}

@@ -215,7 +215,7 @@ func decodeTape(t *testing.T, file []byte) (Kind, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range slices.Concat(Kinds, MoveKinds) {
+	for _, k := range slices.Concat(Kinds, MoveKinds, DrainKinds) {
 		if k.Name == string(name) {
 			return k, tape
 		}
