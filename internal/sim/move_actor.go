@@ -40,6 +40,7 @@ type actor struct {
 	state   []int
 	binding binding
 	join    *join
+	sealing bool // its binding is being sealed, or is: it gets no other one
 
 	queue     []item
 	next      func() // what is to be the consumer before anything else

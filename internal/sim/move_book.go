@@ -172,7 +172,7 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 			b.w.Cover.Mark("a row was written again of an earlier owner")
 		}
 		a := h.actors[f.id] // an owner who has it and did not hear that it was freed may write it again in a new epoch
-		if f.undone = f.gone && !f.doubt && (a == nil || a.gone || a.ref.gen != f.gen); f.undone {
+		if f.undone = f.gone && !f.doubt && (a == nil || a.gone || a.ref.gen != f.gen || a.ends()); f.undone {
 			b.w.Cover.Mark("a row that was removed came back by a late re-assertion")
 			return
 		}
@@ -185,6 +185,12 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 		}
 	}
 	b.acts(h)
+}
+
+// ends reports whether the Actor's row is being removed.
+func (a *actor) ends() bool {
+	_, held := a.cur.(*hold)
+	return held && a.join == nil
 }
 
 // runs reports whether the process has that incarnation and is not ending it.

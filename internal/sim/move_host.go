@@ -279,6 +279,9 @@ func (h *host) sweep() {
 // they are not valid any more.
 func (h *host) scan() {
 	h.after(reservationsEvery, h.scan)
+	for _, r := range h.roomCells() {
+		r.recount()
+	}
 	before := h.seen
 	h.seen = map[string]store.Version{}
 	ask(h.process, asking{"held", nil, storeCallMax}, func() ([]string, error) {

@@ -64,7 +64,7 @@ func (v *mover) capture() *payload {
 	a, h := v.a, v.a.h
 	v.phase = moverHolding
 	p := &payload{state: slices.Clone(a.state), chunks: 1 + h.w.choose(4)}
-	if b := v.o.bound; b.stands(h) {
+	if b := v.o.bound; b.stands(h) && b.key == a.binding.key { // else it has ended since, and that was told
 		h.drained(b, v.o.id, a.ref)
 		p.bound = &movedBinding{b.key.owner(h), b.key.session, b.key.gen}
 	} else { // the end of a binding that is over waits behind the seal, where it will be refused

@@ -69,6 +69,25 @@ func (r *room) takesPlace(a *actor) bool {
 	return len(r.away) < n
 }
 
+// recount has the Store asked about those that have yet to follow: one that was freed by hand
+// never does.
+func (r *room) recount() {
+	for _, m := range r.away {
+		r.h.read(nil, m.id, storeCallMax, func(row store.Authority, found bool, err error) {
+			if err != nil || found && row.ObjectGen == m.gen && row.InUserSpot && row.SpotID == r.ref.id || r.gone {
+				return
+			}
+			if n := len(r.away); n > 0 {
+				r.away = slices.DeleteFunc(r.away, func(other memberAway) bool { return other == m })
+				if len(r.away) < n {
+					r.h.w.Cover.Mark("a member that never followed was counted out")
+					r.leave()
+				}
+			}
+		})
+	}
+}
+
 // whenCalm runs f in one step in which no member has a turn.
 func (r *room) whenCalm(f func()) {
 	r.calm = f

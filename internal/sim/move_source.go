@@ -373,7 +373,7 @@ func (o *leaving) sealSession() {
 			end(relay.SourceEvent{Is: relay.SourceSessionSealed, Failure: refused.relay()})
 			return
 		}
-		o.bound = a.binding
+		o.bound, a.sealing = a.binding, o.unit != nil
 		at := h.clock()
 		h.sealBinding(a, o.bound, o.id, o.limit(), func(bound bool, f *failure) {
 			e := relay.SourceEvent{Is: relay.SourceSessionSealed, Bound: bound, SealedAt: at}

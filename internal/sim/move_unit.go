@@ -80,7 +80,7 @@ func (u *unit) end(result lifecycle.UnitResult, f *failure) {
 func (u *unit) release() {
 	for _, j := range u.claimed {
 		if j.a.join == j {
-			j.a.join = nil
+			j.a.join, j.a.sealing = nil, false
 		}
 	}
 	if r := u.room; r != nil {

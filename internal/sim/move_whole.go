@@ -99,7 +99,7 @@ func (o *leaving) sealSessions() {
 				one()
 				return
 			}
-			m.bound = m.a.binding
+			m.bound, m.a.sealing = m.a.binding, true
 			h.sealBinding(m.a, m.bound, m.id, o.limit(), func(bound bool, f *failure) {
 				if all.Bound = all.Bound || bound; f != nil {
 					all.Failure = f.relay()
