@@ -12,6 +12,7 @@ type room struct {
 	wide    bool
 	members int // and those to come; < 0: it is being closed
 
+	to      place        // where it went
 	claimed bool         // it moves, or is about to: nobody enters or leaves
 	away    []memberAway // of a PerActor room that came, those that have yet to follow
 	calm    func()       // waits for a moment at which no member has a turn; none begins meanwhile
@@ -54,6 +55,12 @@ func (r *room) here() (all []*actor) {
 		}
 	}
 	return all
+}
+
+// orphaned reports whether the room has gone to a process that is over, so that its members
+// here cannot follow. They may leave it then.
+func (r *room) orphaned() bool {
+	return r.tenure == departed && r.stuck == "" && r.h.newest[r.to.RID] > r.to.Lifecycle
 }
 
 // visited reports whether somebody is about to enter or to leave.

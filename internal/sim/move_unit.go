@@ -37,6 +37,7 @@ type unitEnd struct {
 
 var (
 	errClaimed   = &failure{errkind.Unavailable, "its node is being relocated, and the object moves", false}
+	errOrphan    = &failure{errkind.Unavailable, "the node that has its room is dead", false}
 	errUnitStuck = &failure{errkind.InternalFailure, "it is sealed by a callback that keeps failing", false}
 )
 
@@ -95,6 +96,13 @@ const claimEvery = 5 * time.Millisecond
 // moveUnit moves the unit, for which the caller has a permit.
 func (h *host) moveUnit(u *unit) {
 	h.w.note(h.process, "moves "+u.kind.String(), u.id, u.to.RID, 0)
+	if a := h.actors[u.id]; a != nil && a.room != nil && a.room.orphaned() {
+		h.w.Cover.Mark("a room's new owner died before its members had followed")
+		a.room.claimed = false
+		h.leavePermit()
+		u.end(lifecycle.Lost, errOrphan)
+		return
+	}
 	if h.linkOf(u.to) == nil {
 		h.leavePermit()
 		u.end(lifecycle.Stayed, errNoWay)

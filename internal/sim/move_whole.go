@@ -239,7 +239,7 @@ func (o *leaving) movedRoom(e *relay.SourceEnded) {
 	if now := refOf(&e.Row); now.at == o.to && e.Found && now.gen == r.ref.gen {
 		grown = now.owner - r.ref.owner
 	}
-	r.tenure = departed
+	r.tenure, r.to = departed, o.to
 	until := h.clock().Add(h.w.moves.follow)
 	o.until = until
 	for _, m := range o.members {

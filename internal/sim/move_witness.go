@@ -171,12 +171,22 @@ func (b *book) sourceEnd(m *moveRecord, o *leaving, e *relay.SourceEnded) {
 		b.w.fail("I1", "%s gives %s back, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
 	}
 	m.nowhere = e.Outcome == relay.SourceLost && !e.Elsewhere
-	if m.nowhere && m.committed && !m.dropped && m.life.owner == m.to && !m.life.gone {
+	if m.nowhere && m.committed && !m.dropped && m.life.owner == m.to && !m.life.gone && (!m.life.doubt || b.w.has(m.life)) {
 		b.w.fail("I6", "%s says that %s is nowhere, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
 	}
 	if e.Outcome == relay.SourceMoved && !m.boundary {
 		b.w.Cover.Mark("moved without a boundary")
 	}
+}
+
+// has reports whether the owner of that incarnation has it.
+func (w *World) has(f *life) bool {
+	p := w.find(f.owner.RID, f.owner.Lifecycle)
+	if p == nil {
+		return false
+	}
+	a := p.host.actors[f.id]
+	return a != nil && a.ref.gen == f.gen && !a.gone
 }
 
 func (b *book) targetEnds(i *arriving, how relay.TargetOutcome) {
