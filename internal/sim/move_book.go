@@ -109,8 +109,9 @@ type joinRecord struct {
 
 // wholeRecord is the move of a room.
 type wholeRecord struct {
-	o              *leaving
-	boundary, over bool
+	o         *leaving
+	boundary  bool
+	committed bool
 }
 
 type moveRecord struct {

@@ -152,7 +152,6 @@ func (b *book) completed(h *host, j *join, o outcome) {
 
 func (b *book) sourceEnds(o *leaving, e *relay.SourceEnded) {
 	if r := b.wholes[o.id]; r != nil {
-		r.over = true
 		if back := e.Outcome == relay.SourceFailed || e.Outcome == relay.SourceRejected; back && r.boundary {
 			b.w.fail("I4", "%s gives room %s back behind the boundary", o.h.name(), o.r.ref.id)
 		}
