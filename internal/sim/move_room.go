@@ -25,7 +25,7 @@ type memberAway struct {
 }
 
 func (r *room) enter() bool {
-	if r.members < 0 || r.gone || r.claimed {
+	if r.members < 0 || r.gone || r.claimed || r.stuck != "" {
 		return false
 	}
 	r.members++

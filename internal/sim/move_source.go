@@ -27,6 +27,7 @@ type leaving struct {
 
 	members []*leaving // of an aggregate: without a Source, each with a stream of its own
 	whole   *leaving   // of a member: the aggregate
+	stored  bool       // the inventory's chunks are
 	sealed  bool       // so are the members of a room, or about to be
 	relays  bool       // a room's boundary is behind
 

@@ -52,6 +52,7 @@ type arriving struct {
 	members []*arriving // of a SpotWide room: without a Target
 	whole   *arriving   // of a member: the room's
 	cut     bool        // the room's own cutover has come
+	astray  bool        // the member's row turned out to be another's
 }
 
 // waiting is a request of the source that is to be answered.

@@ -85,7 +85,7 @@ func (u *unit) release() {
 		}
 	}
 	if r := u.room; r != nil {
-		r.claimed = r.tenure == departed // its members follow
+		r.claimed = r.tenure == departed && r.stuck == "" // its members follow
 	}
 	u.claimed, u.room = nil, nil
 }

@@ -48,6 +48,9 @@ func (o *leaving) prepare(e *relay.SourceEffect) {
 		return
 	}
 	e.Prepare.Inventory = inv
+	if o.stored { // the row may have a later version already, for which no chunk is taken
+		chunks = nil
+	}
 	o.put(e, chunks)
 }
 
@@ -66,9 +69,13 @@ func (o *leaving) put(e *relay.SourceEffect, chunks [][]byte) {
 		switch {
 		case err != nil && !errors.Is(err, store.ErrUnknown):
 			o.done(relay.SourceEvent{Is: relay.SourcePrepared, Err: err})
-		case err == nil && reason != store.Applied && reason != store.AlreadyApplied && reason != store.InventoryConflict: // that may be fixed already
+		case err != nil:
+			h.w.Cover.Mark("the answer to a chunk of an inventory was lost")
+			o.put(e, chunks)
+		case reason != store.Applied && reason != store.AlreadyApplied:
 			o.done(relay.SourceEvent{Is: relay.SourcePrepared, Failure: unclear(reason.String()).relay()})
-		default: // what was lost the change notices
+		default:
+			o.stored = len(chunks) == 1
 			o.put(e, chunks[1:])
 		}
 	})

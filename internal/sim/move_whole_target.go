@@ -134,8 +134,30 @@ func (i *arriving) confirmRoom(row *store.Authority) {
 			e.Row.Version, e.Row.Epoch = r.version, r.epoch
 			if f != nil {
 				e.Failure = f.relay()
+				i.done(e)
+				return
 			}
-			i.done(e)
+			i.confirmMembers(i.members, func() { i.done(e) })
+		})
+	})
+}
+
+// confirmMembers has the members' rows written again, too. One whose row is another's is dropped
+// when the others open.
+func (i *arriving) confirmMembers(rest []*arriving, done func()) {
+	if len(rest) == 0 {
+		done()
+		return
+	}
+	m := rest[0]
+	m.a.takeRow(clock.Never, func(bool) {
+		i.h.confirm(m.a, i.machine, func(f *failure) {
+			m.a.leaveRow()
+			if f != nil {
+				i.h.w.Cover.Mark("a member's row was another's behind the commit")
+				m.astray = true
+			}
+			i.confirmMembers(rest[1:], done)
 		})
 	})
 }
@@ -204,6 +226,10 @@ func (i *arriving) endRoom(e *relay.TargetEffect) {
 	case relay.TargetOpened:
 		r.claimed = false
 		for _, m := range i.members {
+			if m.astray {
+				h.drop(m.a, errGone)
+				continue
+			}
 			m.open()
 		}
 		h.w.acts(h.process)
