@@ -21,6 +21,8 @@ type drain struct {
 	wants  time.Duration
 	ended  bool
 	result lifecycle.Result
+	units  []lifecycle.Unit
+	gone   map[int]bool // units that have left, or whose cutover was submitted
 }
 
 // settleEvery is how often a node looks whether what was under way has ended.
@@ -47,7 +49,7 @@ func (h *host) drain(timeout time.Duration) {
 		return
 	}
 	w.Cover.Mark("relocate")
-	w.moves.book.drains = append(w.moves.book.drains, &drain{h: h, op: answer.Op, began: h.clock(), wants: timeout})
+	w.moves.book.drains = append(w.moves.book.drains, &drain{h: h, op: answer.Op, began: h.clock(), wants: timeout, gone: map[int]bool{}})
 	h.live()
 }
 
@@ -89,7 +91,11 @@ func (h *host) does(e lifecycle.Effect) {
 	case lifecycle.DoSettle:
 		h.settle(e.Op, tell)
 	case lifecycle.DoTake:
-		h.soon(func() { tell(lifecycle.Event{Is: lifecycle.Taken, Units: h.inventory()}) })
+		h.soon(func() {
+			units := h.inventory()
+			h.w.moves.book.drain(h, e.Op).units = units
+			tell(lifecycle.Event{Is: lifecycle.Taken, Units: units})
+		})
 	case lifecycle.DoPermit:
 		h.enterPermit(clock.Never, func(bool) { tell(lifecycle.Event{Is: lifecycle.Permitted}) })
 	case lifecycle.DoRelease:
@@ -205,10 +211,14 @@ func (h *host) inventory() (units []lifecycle.Unit) {
 }
 
 func (h *host) moves(e *lifecycle.Effect, tell func(lifecycle.Event)) {
-	n := e.Unit
+	n, d := e.Unit, h.w.moves.book.drain(h, e.Op)
+	h.w.moves.book.begun(d, n)
 	h.moveUnit(&unit{
 		h: h, kind: e.Moves.Kind, id: e.Moves.ID, to: place(e.To), deadline: e.Until,
-		cut: func() { tell(lifecycle.Event{Is: lifecycle.CutOver, Unit: n}) },
+		cut: func() {
+			d.gone[n] = true
+			tell(lifecycle.Event{Is: lifecycle.CutOver, Unit: n})
+		},
 		ended: func(end unitEnd) {
 			ev := lifecycle.Event{Is: lifecycle.UnitEnded, Unit: n, Ended: end.result}
 			if end.result != lifecycle.Left {
@@ -276,6 +286,32 @@ func (b *book) drain(h *host, op uint64) *drain {
 		}
 	}
 	return nil
+}
+
+// batchOf is the batch in which a unit moves (reference, host).
+func batchOf(k lifecycle.UnitKind) int {
+	switch k {
+	case lifecycle.Shell:
+		return 1
+	case lifecycle.Actor:
+		return 2
+	default:
+		return 3
+	}
+}
+
+// begun is told when the move of a unit begins: all of the batches before have left, or this is a
+// member whose room has.
+func (b *book) begun(d *drain, n int) {
+	u := &d.units[n]
+	for m := range d.units {
+		if before := &d.units[m]; batchOf(before.Kind) < batchOf(u.Kind) && !d.gone[m] && u.Shell == lifecycle.NoShell {
+			b.w.fail("I16", "%s moves %v %s, and %v %s of a batch before is there", d.h.name(), u.Kind, u.ID, before.Kind, before.ID)
+		}
+	}
+	if u.Shell != lifecycle.NoShell && !d.gone[u.Shell] {
+		b.w.fail("I16", "%s moves %s before its room", d.h.name(), u.ID)
+	}
 }
 
 // relocated is told of the one end of an operation (I16).

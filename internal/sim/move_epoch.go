@@ -232,7 +232,7 @@ const (
 
 // reassertActor is for the holder of takeRow.
 func (h *host) reassertActor(a *actor, epoch store.Epoch, done func(rowEnd)) {
-	if r := a.rowRoom; r != nil && r.gone {
+	if r := a.rowRoom; r != nil && (r.gone || r.orphaned() || r.stuck != "" && !r.wide) { // nobody will write its row again
 		if r.wide {
 			h.soon(func() { done(rowIsOver) })
 			return

@@ -111,7 +111,7 @@ func (h *host) left() string {
 		if r.stuck != "" {
 			continue
 		}
-		if r.claimed || r.calm != nil || r.tenure != owned && !r.orphaned() {
+		if r.claimed || r.calm != nil || r.tenure != owned && !r.orphaned() && !r.found {
 			return fmt.Sprintf("room %s claimed %v, with %d members, tenure %d", r.ref.id, r.claimed, r.members, r.tenure)
 		}
 		members += len(r.away)

@@ -13,6 +13,7 @@ type room struct {
 	members int // and those to come; < 0: it is being closed
 
 	to      place        // where it went
+	found   bool         // it was stranded here, and is there: its members may follow, or leave
 	claimed bool         // it moves, or is about to: nobody enters or leaves
 	away    []memberAway // of a PerActor room that came, those that have yet to follow
 	calm    func()       // waits for a moment at which no member has a turn; none begins meanwhile

@@ -307,6 +307,13 @@ func (o *leaving) foundRoom() {
 	o.stranded = false
 	o.h.w.Cover.Mark("a stranded room was found")
 	o.forgetOut()
+	if r := o.r; !r.wide { // its members follow
+		r.stuck, r.to, r.found = "", o.to, true
+		if r.members == 0 {
+			r.end()
+		}
+		return
+	}
 	for _, m := range o.members {
 		o.h.drop(m.a, errNotHere)
 	}
