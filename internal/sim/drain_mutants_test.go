@@ -5,7 +5,7 @@ var drainMutants = []mutant{
 	{"a member is left open at the source", "internal/sim/move_unit.go", []string{
 		"	for n, j := range members {\n", "	for n, j := range members[min(1, len(members)):] {\n",
 		"internal/sim/move_whole.go", "", "	for _, m := range o.members {\n		a := m.a\n		all = append", "	for _, a := range r.here() {\n		all = append",
-	}, []string{"I1", "AG-06", "I5"}},
+	}, []string{"I1", "AG-06", "I5", "I16"}},
 	{"a member is not given back when its room stays", "internal/sim/move_whole.go", []string{
 		"				m.a.seal(m.mover.handBack)\n", "				m.a.seal(m.mover.handBack)\n				break\n",
 	}, []string{"I11", "I12", "I3"}},
@@ -29,7 +29,7 @@ var drainMutants = []mutant{
 	{"an actor that its node moves may join meanwhile", "internal/sim/move_join.go", []string{
 		"	case a.join != nil && a.join.phase == joinClaim, a.room", "	case a.room",
 		"	case a.join != nil:\n		return\n", "	case a.join != nil && a.join.phase != joinClaim:\n		return\n",
-	}, []string{"I11", "I12", "I13", "I6", "panic", "I3"}},
+	}, []string{"JN-13"}},
 	{"callbacks run of an actor that its node moves", "internal/sim/move_source.go", []string{
 		"		Quiet: o.unit != nil && o.r == nil,", "		Quiet: false,",
 	}, []string{"MB-08", "panic"}},

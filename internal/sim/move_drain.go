@@ -358,8 +358,15 @@ func (m *moves) expectDrained(when string) {
 
 func (m *moves) scheduleDrains() {
 	w := m.w
+	talk := func(at time.Duration) { // of which some comes while what moves is sealed
+		for range 4 + w.choose(12) {
+			id := m.ids[w.choose(len(m.ids))]
+			w.post(at-w.now+time.Duration(w.choose(64))*100*time.Microsecond, nil, func() { m.say(id, nil) })
+		}
+	}
 	for range 1 + w.choose(4) {
 		at := movesStart + time.Duration(w.choose(256))*chaosTime/300
+		talk(at)
 		w.post(at-w.now, nil, func() {
 			if h := m.somebody(); h != nil {
 				h.drain([...]time.Duration{10_000, 30_000, 2_000, 300}[w.choose(4)] * time.Millisecond)
@@ -368,6 +375,7 @@ func (m *moves) scheduleDrains() {
 	}
 	for range 2 + w.choose(8) {
 		at := movesStart + time.Duration(w.choose(256))*chaosTime/300
+		talk(at)
 		w.post(at-w.now, nil, m.moveSomething)
 	}
 }

@@ -8,7 +8,11 @@ import (
 // This file is what the oracle is told of Joins and moves.
 
 func (b *book) registered(j *join) {
-	b.joins = append(b.joins, &joinRecord{j: j, life: b.of[j.a.ref.gen]})
+	f := b.of[j.a.ref.gen]
+	if m := b.moves[b.lastMove(f)]; m != nil && m.quiet && m.o.h == j.h && !m.o.unit.over {
+		b.w.fail("JN-13", "%s begins a join while its node moves it", j.a.ref.id)
+	}
+	b.joins = append(b.joins, &joinRecord{j: j, life: f})
 	b.w.note(j.h.process, "registers a join of", j.a.ref.id, j.spot, uint64(j.n))
 }
 
