@@ -307,6 +307,9 @@ func (b *book) begins(a *actor, l *letter) {
 		w.fail("I1", "%s runs %v while its lease is in doubt", h.name(), o)
 	}
 	b.together(a)
+	if r := a.room; r != nil && r.wide && r.closed {
+		w.fail("I13", "%v runs at %s before its room %s has opened", o, h.name(), r.ref.id)
+	}
 	if r := f.running; r != nil && r != h && !r.dead {
 		w.fail("I1", "%s runs a turn of %s while %s does", h.name(), a.ref.id, r.name())
 	}

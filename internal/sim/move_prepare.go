@@ -65,7 +65,7 @@ func (h *host) prepare(l *link, as lifecycle.UnitKind, from ref, fence relay.Fen
 	i := &arriving{machine: h.begins("T R02"), h: h, as: as, id: fence.Relocation, from: h.peer(l), until: clock.Never, fence: fence}
 	i.target = relay.NewTarget(relay.TargetJob{Self: h.lease, From: i.from, CommitOp: h.newOp(), GiveUpOp: h.newOp()}, h.w.moves.timing)
 	if as == lifecycle.Shell || as == lifecycle.Wide {
-		i.r = &room{cell: cell{h: h, ref: ref{from.id, from.gen, h.self(), from.owner + 1}, tenure: expected}, wide: as == lifecycle.Wide, claimed: true}
+		i.r = &room{cell: cell{h: h, ref: ref{from.id, from.gen, h.self(), from.owner + 1}, tenure: expected}, wide: as == lifecycle.Wide, claimed: true, closed: true}
 		i.cell = &i.r.cell
 		h.in = append(h.in, i)
 		h.preparing[from.id] = i

@@ -14,6 +14,7 @@ type room struct {
 
 	to      place        // where it went
 	found   bool         // it was stranded here, and is there: its members may follow, or leave
+	closed  bool         // it came, and nothing of it runs yet
 	claimed bool         // it moves, or is about to: nobody enters or leaves
 	away    []memberAway // of a PerActor room that came, those that have yet to follow
 	calm    func()       // waits for a moment at which no member has a turn; none begins meanwhile

@@ -224,7 +224,7 @@ func (i *arriving) endRoom(e *relay.TargetEffect) {
 	}
 	switch e.Outcome {
 	case relay.TargetOpened:
-		r.claimed = false
+		r.claimed, r.closed = false, false
 		for _, m := range i.members {
 			if m.astray {
 				h.drop(m.a, errGone)
