@@ -27,6 +27,7 @@ func (m *moves) expectRest(when string) {
 		}
 	}
 	w.expectLinks(when)
+	m.expectDrained(when)
 	for _, id := range m.ids {
 		m.expectAtPlace(when, id)
 	}
@@ -107,6 +108,13 @@ func (h *host) left() string {
 				members++
 			}
 		}
+		if r.stuck != "" {
+			continue
+		}
+		if r.claimed || r.calm != nil || r.tenure != owned && !r.orphaned() && !r.found {
+			return fmt.Sprintf("room %s claimed %v, with %d members, tenure %d", r.ref.id, r.claimed, r.members, r.tenure)
+		}
+		members += len(r.away)
 		if members != r.members || r.taken {
 			return fmt.Sprintf("%d members of %s, and counts %d", members, r.ref.id, r.members)
 		}
