@@ -203,6 +203,7 @@ func (w *walkWorld) app(policy zlnode.RelocationPolicy) *zlnode.App {
 	})
 	defineResuming(v)
 	w.defineNoticed(app)
+	w.defineHall(app)
 	for name, mode := range map[string]zlnode.Mode{"wide": zlnode.SpotWide, "single": zlnode.PerActor} {
 		s := zlnode.DefineUserSpot(app, name, func(*zlnode.SpotContext) (*place, error) { return &place{w}, nil }, mode, zlnode.RecreateOnRelocation)
 		zlnode.OnSpotRequest(s, "stop", func(*zlnode.SpotCall, *place, struct{}) (struct{}, error) {
