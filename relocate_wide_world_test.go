@@ -27,6 +27,13 @@ func (a ballroomAdapter) Restore(h *ballroom, state []byte) error {
 	return json.Unmarshal(state, &h.Done)
 }
 
+func (h *ballroom) OnActorJoin(c *zlnode.JoinSpotCall) (zlnode.Admission, error) {
+	if h.w.admit != nil {
+		return h.w.admit(c)
+	}
+	return zlnode.Accept(nil), nil
+}
+
 func (h *ballroom) OnInitialize(c *zlnode.SpotCall) error {
 	h.w.notes.add("did initialize at %s relocated=%v members=%d", c.Node().RID(), c.Relocated(), c.Members())
 	return nil
@@ -58,6 +65,10 @@ func (w *walkWorld) defineHall(app *zlnode.App) {
 		h.Done = append(h.Done, line)
 		return nil
 	})
+	zlnode.OnSpotRequest(s, "round", func(c *zlnode.SpotCall, h *ballroom, line string) (struct{}, error) {
+		h.Done = append(h.Done, line)
+		return struct{}{}, c.RelocationReady().Defer()
+	})
 	zlnode.OnSpotRequest(s, "stop", func(*zlnode.SpotCall, *ballroom, struct{}) (struct{}, error) {
 		w.gate.pass()
 		return struct{}{}, nil
@@ -71,6 +82,29 @@ func (w *walkWorld) defineHall(app *zlnode.App) {
 	})
 }
 
+// arena is a SpotWide Spot that says itself when it may move.
+type arena struct{ w *walkWorld }
+
+func (a *arena) OnRelocationReadyCompleted(c *zlnode.SpotCall) error {
+	a.w.notes.add("arena completed at %s", c.Node().RID())
+	return nil
+}
+
+func (w *walkWorld) defineArena(app *zlnode.App) {
+	s := zlnode.DefineUserSpot(app, "arena", func(*zlnode.SpotContext) (*arena, error) { return &arena{w}, nil }, zlnode.SpotWide, zlnode.RecreateOnRelocation)
+	zlnode.OnSpotSend(s, "tell", func(c *zlnode.SpotCall, _ *arena, line string) error {
+		w.notes.add("arena ran %s at %s", line, c.Node().RID())
+		return nil
+	})
+	zlnode.OnSpotRequest(s, "round", func(c *zlnode.SpotCall, _ *arena, fails bool) (struct{}, error) {
+		w.gate.pass()
+		if err := c.RelocationReady().Defer(); err != nil || !fails {
+			return struct{}{}, err
+		}
+		return struct{}{}, zlnode.Errorf(zlnode.Rejected, "not yet")
+	})
+}
+
 // party is a hall at node a with walkers in it, of which the crossing's is the first.
 type party struct {
 	*crossing
@@ -80,15 +114,25 @@ type party struct {
 }
 
 // newParty makes so many members, and forgets what the application was asked for that.
-func newParty(x *crossing, members int) *party {
+func newParty(x *crossing, spot string, members int) *party {
 	x.t.Helper()
-	p := &party{crossing: x, hall: x.createSpotAt(x.c, "a", "hall"), toldAll: map[string][]string{}}
+	p := &party{crossing: x, hall: x.createSpotAt(x.c, "a", spot), toldAll: map[string][]string{}}
 	p.members = []zlnode.ActorRef{x.ref}
+	if x.b != nil { // so that all are placed at a
+		if err := x.b.Cordon(x.ctx, zlnode.Cordon{}); err != nil {
+			x.t.Fatal(err)
+		}
+	}
 	for len(p.members) < members {
 		p.members = append(p.members, x.createActorAt(x.c, "a", "walker"))
 	}
+	if x.b != nil {
+		if err := x.b.Uncordon(x.ctx); err != nil {
+			x.t.Fatal(err)
+		}
+	}
 	for _, m := range p.members {
-		if _, err := zlnode.Request[struct{}](x.ctx, x.c.Actor(m.ID), "join", walkTo{Spot: p.hall.ID}); err != nil {
+		if err := zlnode.Send(x.ctx, x.c.Actor(m.ID), "join", walkTo{Spot: p.hall.ID}); err != nil {
 			x.t.Fatal(err)
 		}
 	}
@@ -103,7 +147,7 @@ func newParty(x *crossing, members int) *party {
 
 // onParty runs f on each Store.
 func onParty(t *testing.T, o crossingOptions, members int, f func(t *testing.T, p *party)) {
-	onCrossing(t, o, func(t *testing.T, x *crossing) { f(t, newParty(x, members)) })
+	onCrossing(t, o, func(t *testing.T, x *crossing) { f(t, newParty(x, "hall", members)) })
 }
 
 // tellsAll sends a line to the hall and to each member.
@@ -183,4 +227,3 @@ func (p *party) tolls(rid string) {
 	before := len(p.walk.notes.of("bell " + rid))
 	p.await("the bell at "+rid, func() bool { return len(p.walk.notes.of("bell "+rid)) > before })
 }
-

@@ -150,7 +150,7 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 	}
 	j.counted = true
 	a.node.host.joins.Add(1)
-	_, err = a.joinable(to.Actor)         // a change that was pending may have ended meanwhile
+	_, err = a.joinable(to.Actor) // a change that was pending may have ended meanwhile
 	// Looked at after it is counted: a relocation waits for it, or finds none.
 	if spot := actor.spot.Load(); err == nil && spot != nil && spot.fate.claimed() {
 		err = errSpotMoves

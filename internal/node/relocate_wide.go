@@ -26,7 +26,7 @@ type wideOut struct {
 	members   []*moveOut // in the order of the inventory, in which the Spot is the last
 	chunks    [][]byte   // of the inventory, until it is fixed
 	inventory store.Inventory
-	ready     bool // the Spot has said that it may move now, and is told when it has
+	barrier   *hold // that keeps the Spot at the point at which it has said that it may move; nil: it says nothing
 }
 
 // memberRelocation is the id of the move of one participant.
@@ -56,12 +56,26 @@ func (o *moveOut) root() store.Digest {
 
 // moveWide moves a SpotWide Spot with its members.
 func (r *relocating) moveWide(ctx context.Context) unitEnd {
-	if err := r.claimSpot(ctx); err != nil {
+	barrier, err := r.awaitReady(ctx)
+	switch {
+	case err != nil:
+	case barrier == nil:
+		err = r.claimSpot(ctx)
+	default:
+		if err = r.settleMembers(ctx); err != nil {
+			r.goesOn(barrier)
+		}
+	}
+	if err != nil {
 		return r.unclaimed(err)
 	}
 	o := r.newMove(moveTarget{to: r.to}, nil)
-	o.wide = &wideOut{}
-	return r.runClaimed(ctx, o)
+	o.wide = &wideOut{barrier: barrier}
+	end := r.run(ctx, o)
+	if end.result == unitStayed {
+		r.goesOn(barrier)
+	}
+	return end
 }
 
 // prepare fixes the aggregate in the Store, whose reservation keeps everybody from entering and
