@@ -241,6 +241,7 @@ func TestASpotThatSaysWhenItMayMove(t *testing.T) {
 			t.Errorf("it was moved without its word: %v", err)
 		}
 		moved := p.relocates(p.a, p.hall.ID, "b")
+		p.await("it waits for its word", func() bool { return hook.Inner(p.a).AwaitsReady(p.hall.ID) })
 		failed := round(true)
 		p.walk.gate.open <- struct{}{}
 		if err := receive(t, failed); zlnode.KindOf(err) != zlnode.Rejected {

@@ -54,9 +54,9 @@ func (h *ballroom) OnClosing(c *zlnode.SpotCall, reason zlnode.ClosingReason) er
 	return nil
 }
 
-// defineHall adds the User Spot "hall".
+// defineHall adds the User Spot "ballroom".
 func (w *walkWorld) defineHall(app *zlnode.App) {
-	s := zlnode.DefineUserSpot(app, "hall", func(*zlnode.SpotContext) (*ballroom, error) { return &ballroom{w: w}, nil }, zlnode.SpotWide, zlnode.PreserveStateWith(ballroomAdapter{w}))
+	s := zlnode.DefineUserSpot(app, "ballroom", func(*zlnode.SpotContext) (*ballroom, error) { return &ballroom{w: w}, nil }, zlnode.SpotWide, zlnode.PreserveStateWith(ballroomAdapter{w}))
 	zlnode.OnSpotRequest(s, "ask", func(c *zlnode.SpotCall, h *ballroom, line string) ([]string, error) {
 		h.Done = append(h.Done, line)
 		return h.Done, nil
@@ -147,7 +147,7 @@ func newParty(x *crossing, spot string, members int) *party {
 
 // onParty runs f on each Store.
 func onParty(t *testing.T, o crossingOptions, members int, f func(t *testing.T, p *party)) {
-	onCrossing(t, o, func(t *testing.T, x *crossing) { f(t, newParty(x, "hall", members)) })
+	onCrossing(t, o, func(t *testing.T, x *crossing) { f(t, newParty(x, "ballroom", members)) })
 }
 
 // tellsAll sends a line to the hall and to each member.

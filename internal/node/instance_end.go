@@ -123,8 +123,13 @@ type turnedAway struct {
 func (a *turnedAway) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer.
-func (a *turnedAway) Consume(_ *mailbox.Claim[message], m *message) {
+func (a *turnedAway) Consume(claim *mailbox.Claim[message], m *message) {
 	n := a.cell.node
+	if m.packet == relayPacket && a.cell.tenure.Load() == owned { // what it brings is turned away, too
+		m.control(&turn{node: n, cell: a.cell, claim: claim})
+		m.done()
+		return
+	}
 	if m.isControl() {
 		m.refuse(n, errGone)
 		return
@@ -134,6 +139,15 @@ func (a *turnedAway) Consume(_ *mailbox.Claim[message], m *message) {
 		return
 	}
 	m.refuse(n, a.err)
+}
+
+// turnsAway is the consumer of a queue whose object has gone to another node, or did not come: what
+// can find it there does.
+func (c *objectCell) turnsAway(err *Error) mailbox.Consumer[message] {
+	if c.typ.Kind == store.InstanceSpot && err.stale {
+		return &turnedAway{cell: c, err: err, again: true}
+	}
+	return &refusal{node: c.node, err: err}
 }
 
 func (a *turnedAway) resend(m *message) bool {

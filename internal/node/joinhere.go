@@ -155,7 +155,7 @@ func (n *Node) joined(j *PendingJoin, spot *objectCell, reply []byte) {
 	})
 	n.leftSpot(from, c.ref)
 	if left != nil {
-		left.members.leave() // behind which it may be closed
+		left.memberLeft() // behind which it may be closed
 	}
 	j.decide(j.accepted(reply)) // also if it is stuck, of which finish knows
 }

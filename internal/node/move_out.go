@@ -167,20 +167,19 @@ func (o *moveOut) moved(row *store.Authority) {
 			value = m.cell.instance
 		}
 		m.cell.tenure.Store(leaving)
-		m.mover.Load().left(t.claim, n.linkOf(m.to), there, version)
+		m.mover.Load().left(t.claim, n.linkOf(m.to), there, version, m.followsFor())
 		m.now.Store(&there)
 		return nil
 	}) // refused only if the node ends
-	until := int64(clock.Now().Add(n.cfg.MessageFollowDuration))
 	for _, m := range o.all() {
 		n.routes.drop(m.cell.ref.ID)
 		n.counters.movedOut.Add(1)
-		m.until.Store(until)
+		m.until.Store(int64(clock.Now().Add(m.followsFor())))
 	}
 	o.log("a move is committed", nil)
 	failpoint.Hit("R14.S.after")
 	if o.unit.IsSpot() {
-		o.closeBehind(value)
+		o.leaveShell(value)
 	}
 }
 

@@ -47,6 +47,10 @@ type moveIn struct {
 
 	clientGone bool // the Actor's client is to be told of as gone
 
+	// Of a Spot: what it subscribes to, and how often it has.
+	topics     []subscription
+	subscribed uint64
+
 	events inbox[relay.TargetEvent]
 
 	mu       sync.Mutex
@@ -204,7 +208,7 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	case relay.TargetMerge:
 		happened.Is = relay.TargetMerged
 		failpoint.Hit("R12.before")
-		i.merge()
+		i.merge(&e.Row)
 		i.log("a move to here is committed", nil)
 		i.leaveRow() // which may have to be written again before a callback may run
 		failpoint.Hit("R12.after")
@@ -460,28 +464,36 @@ func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
 }
 
 // merge makes the object this node's, and an aggregate all at once, with dispatch closed.
-func (i *moveIn) merge() {
-	_ = i.eachInStep(func(_ int, m *moveIn, t *turn) { m.mergeIn(t) }) // only a node that stops refuses
+func (i *moveIn) merge(row *store.Authority) {
+	_ = i.eachInStep(func(_ int, m *moveIn, t *turn) { m.mergeIn(t, row) }) // only a node that stops refuses
 	for _, m := range i.all() {
 		m.merged()
 	}
 }
 
-// mergeIn is merge in a step of the object.
-func (i *moveIn) mergeIn(t *turn) {
+// mergeIn is merge in a step of the object. row is that of what is committed.
+func (i *moveIn) mergeIn(t *turn, row *store.Authority) {
 	cell := i.cell
 	i.queue.known, i.queue.upTo = true, i.queue.in.Last()
 	switch {
 	case i.unit.IsSpot():
 		t.claim.Join(cell.group.Load())
 		cell.used.Store(int64(clock.Now()))
+		cell.subscribeAgain(i.topics, i.subscribed)
+		cell.awaitMembers(row.MembersLeft)
 		cell.ready.uses = i.wide != nil && i.wide.ready
 	case i.spot != nil:
 		g := i.spot.group.Load()
 		t.claim.Join(g)
 		cell.group.Store(g)
-		cell.spot.Store(i.spot)
-		i.visitor = nil // the Actor is a member
+		switch {
+		case i.of != nil: // it is a member since it was registered
+		case i.visitor == nil:
+			i.spot.memberCame(cell)
+		default:
+			cell.spot.Store(i.spot)
+			i.visitor = nil // the Actor is a member
+		}
 	}
 	if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
 		cell.bind(binding{})

@@ -104,6 +104,7 @@ type Node struct {
 	stopping    atomic.Bool
 	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
+	shells      atomic.Int64 // what is left of Spots that have gone to other nodes, until it has ended
 	late        late         // those whose turn came while the node may not act
 	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over
 	stopOnce    sync.Once

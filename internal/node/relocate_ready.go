@@ -18,9 +18,9 @@ var errUnready = &Error{Kind: errkind.DeadlineExceeded, Text: "it did not say by
 
 // readiness is what a SpotWide Spot has said of it. It is owned by the gate.
 type readiness struct {
-	uses   bool         // it says so by itself; what has the callback of its move does
-	stands bool         // it has, and has had no turn since
-	waits  *readyWaiter // the relocation that waits for it
+	uses   bool                        // it says so by itself; what has the callback of its move does
+	stands bool                        // it has, and has had no turn since
+	waits  atomic.Pointer[readyWaiter] // the relocation that waits for it
 }
 
 // readyWaiter is a relocation that waits for a Spot.
@@ -48,8 +48,8 @@ func (c *Call) RelocationReady() error {
 func (c *objectCell) saysReady() {
 	r := &c.ready
 	r.uses, r.stands = true, true
-	if w := r.waits; w != nil && c.fate.claim() { // else it ends, as somebody was told
-		r.waits = nil
+	if w := r.waits.Load(); w != nil && c.fate.claim() { // else it ends, as somebody was told
+		r.waits.Store(nil)
 		if w.settled.Swap(true) {
 			c.fate.release()
 			return
@@ -82,7 +82,8 @@ func (r *relocating) awaitReady(ctx context.Context) (barrier *hold, err *Error)
 			barrier = w.held
 			c.become(t.claim, barrier)
 		default:
-			waits, c.ready.waits = true, w
+			waits = true
+			c.ready.waits.Store(w)
 		}
 	})
 	switch {
@@ -96,6 +97,7 @@ func (r *relocating) awaitReady(ctx context.Context) (barrier *hold, err *Error)
 	case <-w.came:
 	case <-ctx.Done():
 		if !w.settled.Swap(true) {
+			c.ready.waits.CompareAndSwap(w, nil)
 			if err = r.late(ctx); err == errUnitLate {
 				err = errUnready
 			}
@@ -109,6 +111,12 @@ func (r *relocating) awaitReady(ctx context.Context) (barrier *hold, err *Error)
 	}
 	r.permitted = true
 	return w.held, nil
+}
+
+// AwaitsReady reports whether a relocation waits for the Spot's word: for tests.
+func (n *Node) AwaitsReady(id string) bool {
+	c, here := n.actors.Load(id)
+	return here && c.ready.waits.Load() != nil
 }
 
 // goesOn lets a claimed Spot go on that has not moved, from its barrier if it has one.

@@ -113,6 +113,10 @@ func (o *moveOut) enlist(ctx context.Context, row *store.Authority) ([]store.Par
 	case !settled:
 		return nil, fail(errkind.Unavailable, opRelocate, spot.ref.ID, "its members here are not those that the Store has")
 	}
+	to, there := n.descriptorOf(o.to)
+	if !there {
+		return nil, errUnitNoTarget
+	}
 	slices.SortFunc(cells, func(a, b *objectCell) int { return strings.Compare(a.ref.ID, b.ref.ID) })
 	o.wide.members = make([]*moveOut, 0, len(cells))
 	all := make([]store.Participant, 0, len(cells)+1)
@@ -122,6 +126,8 @@ func (o *moveOut) enlist(ctx context.Context, row *store.Authority) ([]store.Par
 			return nil, fail(errkind.Rejected, opRelocate, spot.ref.ID, "its member %q has DisableRelocation", clip(c.ref.ID))
 		case c.stuck.Load() != nil:
 			return nil, fail(errkind.InternalFailure, opRelocate, spot.ref.ID, "its member %q is sealed by a callback that keeps failing; free it by its exact ref", clip(c.ref.ID))
+		case !serves(&to, to.Mesh, typeKey{store.Actor, c.typ.Name}):
+			return nil, fail(errkind.Unavailable, opRelocate, spot.ref.ID, "node %s takes no actors of type %q", to.RID, c.typ.Name)
 		case store.Epoch(c.epoch.Load()) < row.Epoch:
 			return nil, fail(errkind.Unavailable, opRelocate, spot.ref.ID, "the row of its member %q is yet to be written in the Store's new epoch", clip(c.ref.ID))
 		}

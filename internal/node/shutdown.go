@@ -75,6 +75,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	errs = append(errs, n.closeSpots(ctx))
 	if n.store != nil {
 		errs = append(errs, n.removeRows(ctx))
+		n.endShells(ctx)
 	}
 	n.lastTurns(ctx)
 	errs = append(errs, n.halt(ctx))
@@ -216,6 +217,14 @@ func (n *Node) removeRows(ctx context.Context) error {
 	return errors.Join(
 		n.removeAll(ctx, "actors", func(c *objectCell) bool { return c.typ.Kind == store.Actor }, (*objectCell).ended),
 		n.removeAll(ctx, "spots", func(c *objectCell) bool { return c.typ.Kind != store.Actor && c.stored }, (*objectCell).whenCalm))
+}
+
+// endShells waits for the OnClosing of Spots that have gone to other nodes before their members, of
+// which none is here any more; for half of the time at most.
+func (n *Node) endShells(ctx context.Context) {
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
+	waitFor(ctx, func() bool { return n.shells.Load() == 0 })
 }
 
 // removeAll ends the objects that are wanted, each in a turn that queue finds for it.
