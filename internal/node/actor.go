@@ -56,6 +56,9 @@ type objectCell struct {
 	// calm is to be run when yields is 0. Under the gate.
 	calm atomic.Pointer[func(*turn)]
 
+	// ready is of a SpotWide Spot.
+	ready readiness
+
 	// members is of a User Spot.
 	members roster
 

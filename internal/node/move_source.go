@@ -469,8 +469,11 @@ func (o *moveOut) sealed() *mover {
 	v := o.mover.Load()
 	if v == nil {
 		v = &mover{cell: o.cell, id: o.id, to: o.to, unit: o.unit, sealed: clock.Now(), cutOver: o.cutOver}
-		if o.unit == wire.UnitJoin {
+		switch {
+		case o.unit == wire.UnitJoin:
 			v.back = o.join.held
+		case o.wide != nil:
+			v.back = o.wide.barrier
 		}
 		o.mover.Store(v)
 		o.cell.box.Seal(v)

@@ -228,6 +228,11 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		if i.unit.IsSpot() {
+			if i.wide != nil && i.wide.ready {
+				if err := i.acting(e.Deadline, "OnRelocationReadyCompleted", i.readyCompleted); err != nil {
+					happened.Failure = failureOfMove(err)
+				}
+			}
 			return happened
 		}
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
@@ -466,7 +471,7 @@ func (i *moveIn) merge(row *store.Authority) {
 	}
 }
 
-// mergeIn is merge in a step of the object. The row is the unit's.
+// mergeIn is merge in a step of the object. row is that of what is committed.
 func (i *moveIn) mergeIn(t *turn, row *store.Authority) {
 	cell := i.cell
 	i.queue.known, i.queue.upTo = true, i.queue.in.Last()
@@ -476,11 +481,13 @@ func (i *moveIn) mergeIn(t *turn, row *store.Authority) {
 		cell.used.Store(int64(clock.Now()))
 		cell.subscribeAgain(i.topics, i.subscribed)
 		cell.awaitMembers(row.MembersLeft)
+		cell.ready.uses = i.wide != nil && i.wide.ready
 	case i.spot != nil:
 		g := i.spot.group.Load()
 		t.claim.Join(g)
 		cell.group.Store(g)
 		switch {
+		case i.of != nil: // it is a member since it was registered
 		case i.visitor != nil:
 			cell.spot.Store(i.spot)
 			i.visitor = nil // the Actor is a member

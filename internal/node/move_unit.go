@@ -63,6 +63,8 @@ func (n *Node) moveUnit(ctx context.Context, u unit, to process, deadline clock.
 		return r.moveWide(ctx)
 	case wire.UnitShell:
 		return r.moveShell(ctx)
+	case wire.UnitWide:
+		return r.moveWide(ctx)
 	case wire.UnitInstance:
 		return r.moveSpot(ctx)
 	default:
