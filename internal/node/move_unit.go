@@ -59,8 +59,6 @@ func (n *Node) moveUnit(ctx context.Context, u unit, to process, deadline clock.
 		return stays(errUnitNoTarget.of(opRelocate, u.cell.ref.ID))
 	}
 	switch u.kind {
-	case wire.UnitWide:
-		return r.moveWide(ctx)
 	case wire.UnitShell:
 		return r.moveShell(ctx)
 	case wire.UnitWide:

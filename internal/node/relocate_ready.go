@@ -134,5 +134,5 @@ func (i *moveIn) readyCompleted() *Error {
 	if c.typ.OnRelocationReadyCompleted == nil {
 		return nil
 	}
-	return c.whole(c.step, "OnRelocationReadyCompleted", &i.completeTries, bound(c.typ.OnRelocationReadyCompleted, c))
+	return c.whole(c.step, "OnRelocationReadyCompleted", nil, &i.completeTries, bound(c.typ.OnRelocationReadyCompleted, c))
 }
