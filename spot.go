@@ -350,6 +350,12 @@ func (c *CreateSpotCall) DecodeRequest(v any) error { return decode(JSON, c.Requ
 // Kinds: InvalidOperation for an Entry Spot; CapacityExceeded; Unavailable.
 func (c *SpotCall) Close() (bool, error) { return c.inner.Close() }
 
+// Relocated reports whether the Spot came to this node from another one, as that was relocated: so
+// Configure and OnInitialize, which run there before the Spot goes on, can tell. OnCreate does not
+// run again. What the Spot's policy has captured is in its value by then; its timers and
+// subscriptions are as they were.
+func (c *SpotCall) Relocated() bool { return c.inner.Relocated() }
+
 // Members returns how many Actors are in the User Spot or have been let in and are on their
 // way, in OnActorJoin with the one that asks; 0 for other Spots. Who has just left may be
 // counted yet.

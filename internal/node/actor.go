@@ -22,8 +22,10 @@ type objectCell struct {
 	instance any          // owned by the claim
 	gone     atomic.Bool  // it was ended, and takes nothing any more
 	yields   atomic.Int32 // turns that have had a Yield and are not over
+	fate     fate         // of a User or Instance Spot
 	stored   bool         // it has a row in the Store; never changes
 	dawn     bool         // it stands for an Instance Spot that is not yet; never changes
+	moved    bool         // it is a Spot that came from another node; never changes
 	ref      ActorRef
 	context  ObjectContext
 

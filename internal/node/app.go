@@ -49,6 +49,8 @@ type ObjectType struct {
 	// Restore are valid during the call.
 	Capture func(instance any) ([]byte, error)
 	Restore func(instance any, state []byte) error
+	// What a capture took of late: bytes with the queue and all else, and nanoseconds.
+	captured, captures average
 
 	// Of Spots; nil ones do nothing. OnCreate is of User Spots.
 	Configure           func(c *Call, instance any) error

@@ -91,6 +91,8 @@ func (n *Node) closeHere(ctx context.Context, k spotClose) (bool, *Error) {
 		return false, errNotHere
 	case !cell.members.none():
 		return false, nil
+	case cell.fate.claimed():
+		return false, errSpotMoves
 	}
 	if !cell.takeRow(ctx) {
 		return false, fromContext(ctx, opClose, k.ref.ID)
@@ -126,6 +128,9 @@ func (n *Node) closeInTurn(t *turn, k spotClose, ended func(destroyEnd)) {
 	switch {
 	case n.stopping.Load(): // which closes it, behind its members
 		ended(destroyEnd{err: errStopping})
+		return
+	case cell.fate.claimed():
+		ended(destroyEnd{err: errSpotMoves})
 		return
 	case !cell.members.shut():
 		ended(destroyEnd{})
@@ -213,6 +218,12 @@ func (n *Node) tryEndSpot(cell *objectCell, held *hold, op store.OpID) (_ destro
 	return destroyEnd{err == nil, err}, true
 }
 
+// Relocated reports whether the Spot came from another node to this one.
+func (c *Call) Relocated() bool {
+	mustBeInTurn(c.cell != nil)
+	return c.cell.moved
+}
+
 // Close closes the Spot whose turn it is behind what it has accepted. It returns false if
 // the Spot has members.
 func (c *Call) Close() (bool, error) {
@@ -227,14 +238,15 @@ func (c *Call) Close() (bool, error) {
 		return false, errNoClose.of(opClose, id)
 	case !cell.members.none():
 		return false, nil
+	case !cell.fate.promise():
+		return false, errSpotMoves.of(opClose, id)
 	}
+	closes := cell.closeItself
 	if cell.typ.Kind == store.InstanceSpot {
-		if full := cell.control(func(t *turn) { cell.shut(t, ExplicitClose) }); full != nil {
-			return false, full.of(opClose, id)
-		}
-		return true, nil
+		closes = func(t *turn) { cell.shut(t, ExplicitClose) }
 	}
-	if full := cell.control(cell.closeItself); full != nil {
+	if full := cell.control(closes); full != nil {
+		cell.fate.kept()
 		return false, full.of(opClose, id)
 	}
 	return true, nil
@@ -245,11 +257,12 @@ func (c *objectCell) closeItself(t *turn) {
 	n := c.node
 	k := spotClose{ref: c.ref, op: newOpID(), deadline: clock.Now().Add(n.cfg.CreateTimeout)}
 	n.closeInTurn(t, k, func(e destroyEnd) {
-		switch e.err {
-		case nil:
-		case errNotOwner: // it waits until the node may act again
+		if e.err == errNotOwner { // it waits until the node may act again
 			n.late.add(func() { c.ended(c.closeItself) })
-		default:
+			return
+		}
+		c.fate.kept()
+		if e.err != nil {
 			n.log.Warn().Str("spot", clip(c.ref.ID)).Str("error", clip(e.err.Error())).Msg("a spot that closes itself was not closed")
 		}
 	})

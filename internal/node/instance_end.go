@@ -180,13 +180,15 @@ func (a *turnedAway) send() {
 // but turns in a Yield and OnClosing.
 func (c *objectCell) shut(t *turn, reason ClosingReason) {
 	n := c.node
-	switch {
-	case t.refused != nil || c.gone.Load() || c.closing || n.stopping.Load():
-		return
-	case !n.mayAct(t.claim.Now()):
-		if reason == ExplicitClose { // who asked was told that it ends
+	over := t.refused != nil || c.gone.Load() || c.closing || n.stopping.Load()
+	if reason == ExplicitClose { // who asked was told that it ends
+		if !over && !n.mayAct(t.claim.Now()) {
 			n.late.add(func() { c.ended(func(t *turn) { c.shut(t, reason) }) })
+			return
 		}
+		defer c.fate.kept()
+	}
+	if over || !n.mayAct(t.claim.Now()) || c.fate.claimed() {
 		return
 	}
 	held := &hold{cell: c}
@@ -273,7 +275,7 @@ func (n *Node) evictIdle(after time.Duration) {
 		case <-tick.C:
 		}
 		n.actors.Range(func(_ string, c *objectCell) bool {
-			if c.typ.Kind == store.InstanceSpot && c.stored && c.idle(after) {
+			if c.typ.Kind == store.InstanceSpot && c.stored && c.tenure.Load() == owned && c.idle(after) {
 				c.ended(func(t *turn) {
 					if t.refused == nil && c.idle(after) && c.timers.none() {
 						c.shut(t, IdleEvicted)

@@ -27,7 +27,7 @@ func (c *objectCell) offer(typ string, s sender, o *Outgoing, deadline clock.Mon
 	switch {
 	case c.typ.Kind != store.InstanceSpot:
 		return errKind("message", c.ref.ID, c.typ.Kind)
-	case typ != "" && typ != c.typ.Name:
+	case typ != "" && typ != c.typ.Name && c.typ.Name != "": // that of one that comes is not known yet
 		return fail(errkind.TypeMismatch, "message", c.ref.ID, "it is of type %q, not %q", c.typ.Name, typ)
 	}
 	if !c.entrance.enter() {

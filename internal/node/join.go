@@ -152,7 +152,11 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 	j.counted = true
 	a.node.host.joins.Add(1)
 	_, err = a.joinable(to.Actor)         // a change that was pending may have ended meanwhile
-	if err == nil && a.node.relocates() { // looked at after it is counted: a relocation waits for it, or finds none
+	// Looked at after it is counted: a relocation waits for it, or finds none.
+	if spot := actor.spot.Load(); err == nil && spot != nil && spot.fate.claimed() {
+		err = errSpotMoves
+	}
+	if err == nil && a.node.relocates() {
 		err = errTakesNothing
 	}
 	if err != nil {

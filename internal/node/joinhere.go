@@ -96,10 +96,12 @@ func (n *Node) joinHere(ctx context.Context, j *PendingJoin, spot *objectCell) {
 	var reply []byte
 	var visitor *visitor
 	if spot != nil {
-		if visitor = spot.members.ask(); visitor == nil {
-			j.decide(joinFailed(errClosing.of(opJoin, j.Spot)))
+		v, refused := spot.admits()
+		if refused != nil {
+			j.decide(joinFailed(refused.of(opJoin, j.Spot)))
 			return
 		}
+		visitor = v
 		a, err := n.askSpot(context.WithValue(ctx, flowKey{}, &j.flow), spot, visitor, JoinAsk{Actor: j.cell.ref, Type: j.cell.typ.Name, Codec: j.Codec, Request: j.Request})
 		if err != nil || a.Reject {
 			visitor.leave()

@@ -49,6 +49,10 @@ const (
 	// eventsMax bounds what one end of a move may have said that the other has not looked at
 	// yet. An honest one has a few requests under way.
 	eventsMax = 64
+	// inventoryCallsMax bounds the chunks of an aggregate's inventory that are stored at once,
+	// sessionSealsMax the Sessions that are asked at once to hold packets back, and
+	// wideRestoresMax the parts of one aggregate that are restored at once.
+	inventoryCallsMax, sessionSealsMax, wideRestoresMax = 4, 64, 16
 	// movesGoneMax bounds the moves that are remembered as gone. Past it a source that asks
 	// after one has no answer, and waits.
 	movesGoneMax = 65_536

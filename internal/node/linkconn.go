@@ -62,6 +62,7 @@ type linkConn struct {
 	gate     *link.CreditGate   // to send
 	returns  *link.CreditReturn // received
 	pending  *pendingTable
+	moveRate average                 // bytes per second of payloads to there
 	pacer    *chunker.Pacer[*stream] // Node.streams guards it and paceOver
 	paceOver bool
 }

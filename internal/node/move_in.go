@@ -50,7 +50,7 @@ func (l *linkConn) preparation(unit wire.Unit, ref *ActorRef, fence relay.Fence)
 			have.mu.Unlock()
 			switch verdict {
 			case relay.Same:
-				if i = have; have.unit != unit {
+				if i = have; have.unit != unit || have.of != nil {
 					i, err = nil, fail(errkind.ProtocolError, opMove, ref.ID, "the same attempt was asked for as another kind of move")
 				}
 			case relay.Replace:
@@ -62,7 +62,7 @@ func (l *linkConn) preparation(unit wire.Unit, ref *ActorRef, fence relay.Fence)
 			}
 			return have, true
 		}
-		if came := l.movingIn((*[16]byte)(&fence.Relocation), fence.Attempt); came != nil && came.queue.cell.Load().ref.ID == ref.ID {
+		if came := l.movingIn((*[16]byte)(&fence.Relocation), fence.Attempt); came != nil && came.of == nil && came.queue.cell.Load().ref.ID == ref.ID {
 			i = came // it is here, of which its source has not heard
 			return nil, false
 		}
@@ -96,6 +96,9 @@ func (l *linkConn) prepare(unit wire.Unit, ref *ActorRef, fence relay.Fence) *mo
 	here := ActorRef{ID: ref.ID, ObjectGen: ref.ObjectGen, Lifecycle: n.id.Lifecycle, OwnerGen: ref.OwnerGen + 1}
 	i.queue = &incoming{id: i.id, from: i.from, ownerGen: here.OwnerGen}
 	i.cell = n.cellWith(untyped[unit], here, i.queue, nil)
+	if unit == wire.UnitInstance {
+		i.cell.entrance = new(entrance)
+	}
 	i.queue.cell.Store(i.cell)
 	i.cell.tenure.Store(arriving)
 	n.moves.in.Store(i.id.key(), i)
@@ -185,7 +188,7 @@ func (l *linkConn) restore(r *wire.Restore) {
 		if i.sent == 0 {
 			i.sent = now
 		}
-		i.restores, i.op, i.spotID, i.member, i.epoch = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot, want.Move.Epoch
+		i.restores, i.op, i.spotID, i.member, i.epoch, i.root = waiting{l, corr}, op, want.Move.MoveSpotID, want.InUserSpot, want.Move.Epoch, want.Root
 		if i.payload == nil && i.progress == relay.ProgressAssembling {
 			var err error
 			i.payload, err = chunker.NewIncoming(manifest, chunker.Limits{ChunkBytes: chunker.ChunkMax})
@@ -348,9 +351,10 @@ func (i *moveIn) finish() {
 
 // answer tells the source how far the move is.
 func (i *moveIn) answer(l *linkConn) {
-	i.mu.Lock()
-	progress := i.progress
-	i.mu.Unlock()
+	d := i.decides()
+	d.mu.Lock()
+	progress := d.progress
+	d.mu.Unlock()
 	switch progress {
 	case relay.ProgressAssembling:
 		i.acknowledge(l)
@@ -384,15 +388,23 @@ func (i *moveIn) cutover(l *linkConn, c *wire.Cutover) {
 	told := *c
 	m := controlMessage(func(t *turn) {
 		if t.refused == nil && i.queue.cutover(l, &told) {
-			i.tell(relay.TargetEvent{Is: relay.TargetCutover, MayAct: true})
+			i.cutOver()
 		}
 	})
 	m.packet = relayPacket
 	i.queue.cell.Load().box.PushControl(m)
 }
 
-// tell brings an event to the task. Of relayed messages one is enough.
-func (i *moveIn) tell(e relay.TargetEvent) { i.events.put(e) }
+// tell brings an event to the task. Of relayed messages one is enough. What an aggregate is told
+// of a part of it that is not told of all concerns all.
+func (i *moveIn) tell(e relay.TargetEvent) {
+	switch d := i.decides(); {
+	case d == i:
+		i.events.put(e)
+	case e.Is == relay.TargetRelayed, e.Is == relay.TargetAborted:
+		d.tell(e)
+	}
+}
 
 // ends takes what ends the move from the events: who has heard it during an effect does
 // not go on by what that gave.

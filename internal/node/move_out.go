@@ -109,13 +109,9 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, stays bool) {
 	} else if e.Doubt {
 		o.readAgain()
 	}
-	if e.Captured {
-		o.cell.box.Seal(&handBack{from: o.mover.Load()})
+	for _, m := range o.all() {
+		m.stays(e)
 	}
-	if e.Sealed {
-		n.abortBinding(o.binding, o.id.relocation, o.cell.ref)
-	}
-	n.moves.out.Delete(o.id.key())
 	if e.Outcome == relay.SourceRejected {
 		o.log("a move was rejected", nil)
 		return JoinOutcome{Result: JoinRejected, Reply: e.Reply.Payload}, true
@@ -123,6 +119,17 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, stays bool) {
 	err := &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}
 	o.log("a move is aborted", err)
 	return JoinOutcome{Result: JoinFailed, Err: err}, true
+}
+
+// stays gives the object back to itself, or to its Join.
+func (o *moveOut) stays(e *relay.SourceEnded) {
+	if v := o.mover.Load(); e.Captured && v != nil {
+		o.cell.box.Seal(&handBack{from: v})
+	}
+	if e.Sealed {
+		o.node.abortBinding(o.binding, o.id.relocation, o.cell.ref)
+	}
+	o.node.moves.out.Delete(o.id.key())
 }
 
 // readAgain learns what version the row has, if that is in doubt.
@@ -148,19 +155,33 @@ func (o *moveOut) moved(row *store.Authority) {
 		ref = o.cell.ref
 		ref.RID, ref.Lifecycle, ref.OwnerGen = o.to.rid, o.to.lifecycle, ref.OwnerGen+1
 	}
-	version := max(uint64(row.Version), o.cell.version.Load()+1)
-	v := o.sealed()
-	o.cell.tenure.Store(leaving)
-	_ = o.cell.inStep(func(t *turn) *Error {
-		v.left(t.claim, n.linkOf(o.to), ref, version)
+	o.sealed()
+	var value any
+	grown := ref.OwnerGen - o.cell.ref.OwnerGen
+	_ = o.eachInStep(func(m *moveOut, t *turn) *Error {
+		there, version := ref, max(uint64(row.Version), m.cell.version.Load()+1)
+		if m != o { // whose row is as it was
+			there, version = m.cell.ref, m.cell.version.Load()
+			there.RID, there.Lifecycle, there.OwnerGen = ref.RID, ref.Lifecycle, m.cell.ref.OwnerGen+grown
+		} else {
+			value = m.cell.instance
+		}
+		m.cell.tenure.Store(leaving)
+		m.mover.Load().left(t.claim, n.linkOf(m.to), there, version)
+		m.now.Store(&there)
 		return nil
 	}) // refused only if the node ends
-	o.now.Store(&ref)
-	n.routes.drop(ref.ID)
-	n.counters.movedOut.Add(1)
+	until := int64(clock.Now().Add(n.cfg.MessageFollowDuration))
+	for _, m := range o.all() {
+		n.routes.drop(m.cell.ref.ID)
+		n.counters.movedOut.Add(1)
+		m.until.Store(until)
+	}
 	o.log("a move is committed", nil)
-	o.until.Store(int64(clock.Now().Add(n.cfg.MessageFollowDuration)))
 	failpoint.Hit("R14.S.after")
+	if o.unit.IsSpot() {
+		o.closeBehind(value)
+	}
 }
 
 // leave ends the Join for this node, before what is refused here can end it, which would open
@@ -175,8 +196,10 @@ func (o *moveOut) leave() {
 // abandon ends an Actor whose row is gone, as it was freed by hand, or became another's
 // although it was never sent anywhere. Its id may be another incarnation's by now.
 func (o *moveOut) abandon(err *Error) {
-	o.node.moves.out.Delete(o.id.key())
-	o.node.drop(o.cell, err)
+	for _, m := range o.all() {
+		m.node.moves.out.Delete(m.id.key())
+		m.node.drop(m.cell, err)
+	}
 }
 
 // strand leaves the Actor sealed, with its messages refused, until somebody frees it
@@ -192,14 +215,22 @@ func (o *moveOut) strand(e *relay.SourceEnded) {
 	o.log("a move is stranded", why.err)
 	n.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(why.String())).
 		Msg("an actor is at no node that is known, as its move did not end in time; it stays so until it is destroyed with its exact ref or the node stops")
+	for _, m := range o.all() { // the Spot is freed behind its members
+		m.strandAs(&why, err)
+	}
+}
+
+// strandAs leaves one object sealed.
+func (o *moveOut) strandAs(why *stuck, err *Error) {
+	n := o.node
 	o.cell.tenure.Store(leaving)
 	v := o.sealed()
 	_ = o.cell.inStep(func(t *turn) *Error {
-		v.strand(t.claim, err, e.Elsewhere)
+		v.strand(t.claim, err, why.elsewhere)
 		return nil
 	}) // refused only if the node ends
 	o.leaveRow()
-	o.cell.stuck.Store(&why)
+	o.cell.stuck.Store(why)
 	if n.stopping.Load() { // and may have gone through those that are stuck
 		n.freeUnasked(o.cell)
 	}

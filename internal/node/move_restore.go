@@ -39,6 +39,9 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 		happened.Failure = errFixedHere
 		return happened
 	}
+	if i.unit == wire.UnitWide {
+		return i.stageWide(e)
+	}
 	if happened.Failure = i.findSpot(); happened.Failure != nil {
 		return happened
 	}
@@ -64,10 +67,7 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 	case s := <-done:
 		happened.Failure, happened.MayAct = s.failure, n.mayActIn(epoch)
 		if s.failure == nil {
-			cell.instance, i.binding, i.clientGone = s.instance, s.binding, s.clientGone
-			i.setTimers(s.timers)
-			err := i.inTurn(func(*turn) { i.queue.saved = s.saved })
-			if err != nil {
+			if err := i.inTurn(func(*turn) { i.take(&s) }); err != nil {
 				happened.Failure = failureOfMove(err)
 			}
 		}
@@ -86,6 +86,12 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 		happened.Failure = errRestoreLate
 		return happened
 	}
+}
+
+// take makes what restoring gave the object's.
+func (i *moveIn) take(s *staged) {
+	i.cell.instance, i.binding, i.clientGone, i.queue.saved = s.instance, s.binding, s.clientGone, s.saved
+	i.setTimers(s.timers)
 }
 
 // findSpot finds the Spot of an Actor that follows it to this node.
@@ -110,16 +116,22 @@ func (i *moveIn) setTimers(set *timer.Set) {
 	}
 }
 
+func lost(err error) staged {
+	return staged{failure: &relay.Failure{Kind: errkind.DataLost, Text: err.Error()}}
+}
+
 // restore makes the Actor's value of a payload that its source sent then, and what goes along.
 func (c *objectCell) restore(payload *chunker.Incoming, sent clock.Mono, from process) (s staged) {
-	n := c.node
-	lost := func(err error) staged {
-		return staged{failure: &relay.Failure{Kind: errkind.DataLost, Text: err.Error()}}
-	}
 	b, err := payload.Payload()
 	if err != nil {
 		return lost(err)
 	}
+	return c.restoreFrom(b, sent, from)
+}
+
+// restoreFrom is restore of the bytes of a MoveState.
+func (c *objectCell) restoreFrom(b []byte, sent clock.Mono, from process) (s staged) {
+	n := c.node
 	m, err := wire.DecodeMoveState(b)
 	if err != nil {
 		return lost(err)

@@ -33,6 +33,8 @@ type moveOut struct {
 	mover    atomic.Pointer[mover] // nil: the gate is not sealed
 	from     *objectCell           // the Spot that the Actor leaves; nil: the Entry Spot
 	cutOver  func()                // is called once, when its cutover was submitted; may be nil
+	wide     *wideOut              // what goes along; nil: it is no aggregate
+	of       *moveOut              // the aggregate's, which decides; nil: the object moves by itself
 
 	stopped context.Context // ends when the node begins to stop
 	stop    context.CancelFunc
@@ -181,8 +183,13 @@ func asked(unit wire.Unit, inUserSpot bool) bool {
 // saidAgain: of what a target says again once is enough.
 func saidAgain(last, e *relay.SourceEvent) bool { return last.Is == e.Is }
 
-// tell brings an event to the task.
-func (o *moveOut) tell(e relay.SourceEvent) { o.events.put(e) }
+// tell brings an event to the task. What the target says of a part of an aggregate it says of
+// the Spot, too.
+func (o *moveOut) tell(e relay.SourceEvent) {
+	if o.of == nil {
+		o.events.put(e)
+	}
+}
 
 // wait returns what happens next, until the given time.
 func (o *moveOut) wait(until clock.Mono) relay.SourceEvent {
@@ -256,11 +263,16 @@ func (o *moveOut) perform(e *relay.SourceEffect, until clock.Mono) (happened rel
 		if o.permitted = full == nil; !o.permitted {
 			happened.Failure = failureOfMove(full)
 		}
+	case relay.SourcePrepare:
+		return o.prepare(ctx, e)
 	case relay.SourceSealSession:
+		if o.wide != nil {
+			return o.sealSessions(ctx)
+		}
 		return o.sealSession(ctx)
 	case relay.SourceCapture:
 		happened.Is = relay.SourceCaptured
-		if err := o.capture(); err != nil {
+		if err := o.capture(ctx); err != nil {
 			happened.Failure = failureOfMove(err)
 		}
 	case relay.SourceRestore:
@@ -397,14 +409,16 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 func (o *moveOut) relay() {
 	failpoint.Hit("R08.S.after")
 	o.log("a move is cut over", nil)
-	v := o.mover.Load()
-	o.cell.tenure.Store(leaving)
-	o.cell.step(func(t *turn) {
-		if t.refused == nil {
-			v.relay(t.claim, o.node.linkOf(o.to))
-		}
-	})
-	o.payload, o.taken = nil, captured{}
+	for _, m := range o.all() {
+		m.cell.tenure.Store(leaving)
+		m.cell.step(func(t *turn) {
+			if t.refused == nil {
+				m.mover.Load().relay(t.claim, m.node.linkOf(m.to))
+			}
+		})
+		m.taken = captured{}
+	}
+	o.payload = nil
 	o.leavePermit()
 	o.leaveRow()
 }
@@ -453,27 +467,38 @@ func (o *moveOut) confirm() relay.SourceEvent {
 func (o *moveOut) sealed() *mover {
 	v := o.mover.Load()
 	if v == nil {
-		v = &mover{cell: o.cell, id: o.id, to: o.to, sealed: clock.Now(), cutOver: o.cutOver}
+		v = &mover{cell: o.cell, id: o.id, to: o.to, unit: o.unit, sealed: clock.Now(), cutOver: o.cutOver}
 		if o.unit == wire.UnitJoin {
 			v.back = o.join.held
 		}
 		o.mover.Store(v)
 		o.cell.box.Seal(v)
-		o.log("a move has sealed its object", nil)
+		if o.of == nil {
+			o.log("a move has sealed its object", nil)
+		}
 	}
 	return v
 }
 
 // capture seals the Actor's gate and takes what goes along.
-func (o *moveOut) capture() *Error {
+func (o *moveOut) capture(ctx context.Context) *Error {
+	if o.wide != nil {
+		return o.captureAll(ctx)
+	}
 	v := o.sealed()
-	return o.cell.inStep(func(*turn) (err *Error) {
+	take := func(*turn) (err *Error) {
 		failpoint.Hit("R03.after")
 		failpoint.Hit("R04.before")
+		began := clock.Now()
 		o.taken, err = v.capture(&o.binding)
+		o.cell.typ.tookCapture(began, o.taken.size())
 		failpoint.Hit("R04.after")
 		return err
-	})
+	}
+	if o.unit.IsSpot() {
+		return o.captureCalm(ctx, take)
+	}
+	return o.cell.inStep(take)
 }
 
 // restore sends the payload and waits until the target is ready. A Try that was begun over
@@ -485,16 +510,15 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 	}
 	failpoint.Hit("R05.before")
 	if o.payload == nil {
-		segments := [][]byte{o.taken.head, o.taken.queue, o.taken.state}
-		o.payload = &stream{id: o.id, out: chunker.NewOutgoing(segments, e.ChunkBytes, n.cfg.MoveCompression)}
+		o.payload = &stream{id: o.id, out: chunker.NewOutgoing(o.segments(), e.ChunkBytes, n.cfg.MoveCompression)}
 	}
-	m := o.payload.out.Manifest()
+	m, asked := o.payload.out.Manifest(), clock.Now()
 	r, l := o.ask(ctx, func(corr uint64) wire.Record {
 		return &wire.Restore{
 			Correlation: corr, Relocation: o.id.relocation, Attempt: o.id.attempt, Unit: o.unit, Op: o.op, Ref: wireRef(o.cell.ref),
 			StoreVersion: uint64(o.row.Version), Epoch: uint64(o.row.Epoch), SpotID: []byte(o.row.SpotID),
 			TargetSpotID: []byte(o.spot), InUserSpot: o.member, SourceOwnerID: []byte(n.lease.OwnerID), SourceLease: uint64(n.lease.Gen),
-			DeadlineMS: wire.DeadlineMS(o.deadline.Sub(clock.Now())),
+			DeadlineMS: wire.DeadlineMS(o.deadline.Sub(clock.Now())), Root: o.root(),
 			Manifest: wire.Manifest{
 				Total: m.Total, Raw: m.Raw, ChunkBytes: m.ChunkBytes, Chunks: m.Chunks, CRC: m.CRC, Compression: uint8(m.Compression),
 			},
@@ -512,6 +536,7 @@ func (o *moveOut) restore(ctx context.Context, e *relay.SourceEffect) relay.Sour
 		happened.Is, happened.Failure = relay.SourceRefused, failureOfMove(r.err)
 	default:
 		r.owner.Free()
+		l.tookPayload(asked, m.Total)
 		failpoint.Hit("R08.S.before")
 		happened.Is, happened.MayAct = relay.SourceReady, n.mayActIn(o.row.Epoch)
 	}

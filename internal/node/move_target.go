@@ -27,8 +27,11 @@ type moveIn struct {
 	until atomic.Int64                   // clock.Mono; when the source sends nothing any more
 	left  atomic.Pointer[wire.ActorLeft] // what the source is told once the Actor is in its Spot
 	began clock.Mono                     // never changes
+	of    *moveIn                        // the aggregate's, which decides; nil: the object moves by itself
+	uncut atomic.Int32                   // of an aggregate: parts whose cutover has not come
 
 	// Of the task. cell is the queue's, too.
+	wide     *wideIn // what comes along; nil: nothing does
 	cell     *objectCell
 	typed    bool // cell is of the object's type; before, its type is not known
 	spot     *objectCell
@@ -58,6 +61,7 @@ type moveIn struct {
 	spotID   string
 	member   bool        // spotID is a User Spot
 	epoch    store.Epoch // of the reservation
+	root     store.Digest
 	payload  *chunker.Incoming
 	sent     clock.Mono // when the source began to send it, as far as is known here
 	broken   error
@@ -314,6 +318,7 @@ func (i *moveIn) retype(row *store.Authority) *relay.Failure {
 		return &relay.Failure{Kind: errkind.InternalFailure, Text: "by its row it is not what its source says that it moves; all nodes register a type in the same way"}
 	}
 	cell := n.cellWith(typ, before.ref, i.queue, before.box)
+	cell.moved, cell.entrance = i.unit.IsSpot(), before.entrance
 	cell.tenure.Store(arriving)
 	cell.group.Store(n.gateOf(typ))
 	err := i.inTurn(func(*turn) { i.queue.cell.Store(cell) })
@@ -353,10 +358,12 @@ func (i *moveIn) askSpot(e *relay.TargetEffect) relay.TargetEvent {
 		decided.Failure = &relay.Failure{Kind: errkind.NotFound, Text: "the spot is not at node " + n.cfg.RID}
 		return decided
 	}
-	if i.visitor = spot.members.ask(); i.visitor == nil {
-		decided.Failure = failureOfMove(errClosing)
+	visitor, full := spot.admits()
+	if full != nil {
+		decided.Failure = failureOfMove(full)
 		return decided
 	}
+	i.visitor = visitor
 	i.spot = spot
 	failpoint.Hit("R01.T.before")
 	ctx, cancel := untilTime(n.life, e.Deadline)
@@ -419,6 +426,7 @@ func (i *moveIn) unstage() {
 	i.freePayload()
 	i.broken, i.whole = nil, make(chan struct{})
 	i.mu.Unlock()
+	i.dropMembers(errNotHere)
 	i.cell.instance, i.binding = nil, binding{}
 	i.setTimers(nil)
 	_ = i.inTurn(func(*turn) {
@@ -441,38 +449,51 @@ func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
 	if err := i.node.confirm(i.cell); err != nil {
 		e.Failure = failureOfMove(err)
 	}
+	i.confirmMembers()
 	e.Row.Version, e.Row.Epoch = store.Version(i.cell.version.Load()), store.Epoch(i.cell.epoch.Load())
 	return e
 }
 
-// merge makes the Actor this node's, with dispatch closed.
+// merge makes the object this node's, and an aggregate all at once, with dispatch closed.
 func (i *moveIn) merge() {
-	n, cell := i.node, i.cell
-	_ = i.inTurn(func(t *turn) {
-		i.queue.known, i.queue.upTo = true, i.queue.in.Last()
-		switch {
-		case i.unit.IsSpot():
-			t.claim.Join(cell.group.Load())
-		case i.spot != nil:
-			g := i.spot.group.Load()
-			t.claim.Join(g)
-			cell.group.Store(g)
-			cell.spot.Store(i.spot)
-			i.visitor = nil // the Actor is a member
-		}
-		if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
-			cell.bind(binding{})
-			i.clientGone = true
-		}
-		cell.tenure.Store(owned)
-	}) // only a node that stops refuses
+	_ = i.eachInStep(func(_ int, m *moveIn, t *turn) { m.mergeIn(t) }) // only a node that stops refuses
+	for _, m := range i.all() {
+		m.merged()
+	}
+}
+
+// mergeIn is merge in a step of the object.
+func (i *moveIn) mergeIn(t *turn) {
+	cell := i.cell
+	i.queue.known, i.queue.upTo = true, i.queue.in.Last()
+	switch {
+	case i.unit.IsSpot():
+		t.claim.Join(cell.group.Load())
+		cell.used.Store(int64(clock.Now()))
+	case i.spot != nil:
+		g := i.spot.group.Load()
+		t.claim.Join(g)
+		cell.group.Store(g)
+		cell.spot.Store(i.spot)
+		i.visitor = nil // the Actor is a member
+	}
+	if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
+		cell.bind(binding{})
+		i.clientGone = true
+	}
+	cell.tenure.Store(owned)
+}
+
+// merged makes known that the object is here.
+func (i *moveIn) merged() {
+	n := i.node
 	i.takePlace()
-	n.routes.drop(cell.ref.ID)
+	n.routes.drop(i.cell.ref.ID)
 	if l := n.linkOf(i.from); l != nil {
 		i.answer(l)
 	}
 	if i.binding.stands() {
-		n.commitBinding(i.binding, i.id.relocation, cell.ref)
+		n.commitBinding(i.binding, i.id.relocation, i.cell.ref)
 	}
 }
 
@@ -518,11 +539,11 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	n := i.node
 	switch e.Outcome {
 	case relay.TargetOpened:
-		n.counters.movedIn.Add(1)
+		n.counters.movedIn.Add(uint64(len(i.all())))
 		failpoint.Hit("R14.before")
-		i.cell.box.Seal(&merging{from: i.queue})
+		i.open()
 		failpoint.Hit("R14.after")
-		n.counters.targetResume.add(clock.Now().Sub(i.mine))
+		n.stoodStill(&n.counters.moves[i.unit].targetResume, i.unit, i.cell.ref.ID, "at its target, from the commit on", clock.Now().Sub(i.mine))
 		i.log("a move to here is over, and its actor runs", nil)
 		if i.clientGone {
 			n.tellSpot(clientGone, i.spotHere(), i.cell.ref, nil)
@@ -530,7 +551,9 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	case relay.TargetStuck:
 		i.leaveRow()
 		if !i.cell.gone.Load() { // else it was freed while the callback hung
-			i.cell.seal(i.queue, stuck{what: "a callback of its move here", err: &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, sealed: true})
+			why := stuck{what: "a callback of its move here", err: &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}, sealed: true}
+			i.sealMembers(why)
+			i.cell.seal(i.queue, why)
 		}
 	default:
 		i.drop(e.Failure)
@@ -543,7 +566,12 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 	i.broken = context.Canceled // what still comes is not looked at
 	i.mu.Unlock()
 	i.leaveRow()
-	i.until.Store(int64(n.relayedUntil()))
+	for _, m := range i.all() {
+		m.until.Store(int64(n.relayedUntil()))
+		if m != i {
+			m.ended()
+		}
+	}
 	if e.Outcome == relay.TargetDropped {
 		n.moves.gone.Store(i.id.key(), n.relayedUntil())
 		n.moves.in.Delete(i.id.key())
@@ -551,10 +579,7 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 			l.sendControl(&wire.MoveProgress{Relocation: i.id.relocation, Attempt: i.id.attempt, State: wire.ProgressGone})
 		}
 	}
-	n.moves.preparing.Update(i.cell.ref.ID, func(now *moveIn, present bool) (*moveIn, bool) {
-		return now, present && now != i
-	})
-	close(i.over)
+	i.ended()
 	i.answerLate()
 }
 
@@ -585,6 +610,7 @@ func (i *moveIn) unregister() {
 }
 
 func (i *moveIn) drop(f *relay.Failure) {
+	i.dropMembers(errNotHere)
 	i.unregister()
 	if f == nil {
 		f = &relay.Failure{Kind: errkind.Unavailable, Text: "the move was given up"}

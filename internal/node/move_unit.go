@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -54,6 +53,12 @@ func (n *Node) moveUnit(ctx context.Context, u unit, to process, deadline clock.
 	if n.linkOf(to) == nil {
 		return stays(errUnitNoTarget.of(opRelocate, u.cell.ref.ID))
 	}
+	switch {
+	case u.kind == wire.UnitWide:
+		return r.moveWide(ctx)
+	case u.kind.IsSpot():
+		return r.moveSpot(ctx)
+	}
 	return r.moveActor(ctx)
 }
 
@@ -80,13 +85,8 @@ func (r *relocating) leavePermit() {
 func (r *relocating) moveActor(ctx context.Context) unitEnd {
 	n, c := r.node, r.unit.cell
 	place, err := r.claim(ctx)
-	switch {
-	case err != nil && c.stuck.Load() != nil:
-		return stays(errUnitStuck.of(opRelocate, c.ref.ID))
-	case err != nil && c.gone.Load():
-		return unitEnd{result: unitLeft}
-	case err != nil:
-		return stays(err.of(opRelocate, c.ref.ID))
+	if err != nil {
+		return r.unclaimed(err)
 	}
 	defer place.end(JoinOutcome{})
 	to := moveTarget{to: r.to}
@@ -96,6 +96,18 @@ func (r *relocating) moveActor(ctx context.Context) unitEnd {
 		return stays(errUnitNoTarget.of(opRelocate, c.ref.ID))
 	}
 	return r.run(ctx, r.newMove(to, place))
+}
+
+// unclaimed is the end of a unit that is not to be had.
+func (r *relocating) unclaimed(err *Error) unitEnd {
+	switch c := r.unit.cell; {
+	case c.stuck.Load() != nil:
+		return stays(errUnitStuck.of(opRelocate, c.ref.ID))
+	case c.gone.Load():
+		return unitEnd{result: unitLeft}
+	default:
+		return stays(err.of(opRelocate, c.ref.ID))
+	}
 }
 
 // newMove makes the move, with the place of a Join that it has taken if the unit is an Actor.
@@ -163,36 +175,20 @@ func (r *relocating) late(ctx context.Context) *Error {
 
 // tryClaim returns the place, or the Join that has it.
 func (r *relocating) tryClaim(ctx context.Context) (place, before *PendingJoin, err *Error) {
-	type answer struct {
-		before *PendingJoin
-		err    *Error
-	}
 	c := r.unit.cell
 	j := newPendingJoin(Join{Actor: c.ref.ID, Timeout: r.deadline.Sub(clock.Now())}, c)
 	j.relocates = true
-	got := make(chan answer, 1)
-	var settled atomic.Bool // by the turn, or by who has waited for it
-	c.lifecycle(func(t *turn) {
-		a := answer{err: t.refused}
-		if settled.Swap(true) {
-			return
+	late := r.inTurn(ctx, func(t *turn) {
+		err = t.refused
+		for err == nil && before == nil && !c.joining.CompareAndSwap(nil, j) {
+			before = c.joining.Load()
 		}
-		for a.err == nil && a.before == nil && !c.joining.CompareAndSwap(nil, j) {
-			a.before = c.joining.Load()
-		}
-		got <- a
 	})
-	var a answer
-	select {
-	case a = <-got:
-	case <-ctx.Done():
-		if !settled.Swap(true) {
-			return nil, nil, r.late(ctx)
-		}
-		a = <-got
-	}
-	if a.err != nil || a.before != nil {
-		return nil, a.before, a.err
+	switch {
+	case late != nil:
+		return nil, nil, late
+	case err != nil || before != nil:
+		return nil, before, err
 	}
 	return j, nil, nil
 }

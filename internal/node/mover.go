@@ -44,8 +44,10 @@ type mover struct {
 	id   moveID
 	to   process // the target
 	back *hold   // of the Join's barrier, which gets all back if the move is given up; nil: the object itself does
-	// sealed is when the Actor's gate was.
-	sealed clock.Mono
+	unit wire.Unit
+	// sealed is when the Actor's gate was, cut when the cutover was submitted, and strayed when
+	// the last message came here behind that, or the commit was known.
+	sealed, cut, strayed clock.Mono
 
 	// cutOver is told once of the cutover; nil: nobody is.
 	cutOver func()
@@ -116,6 +118,8 @@ func (v *mover) Consume(claim *mailbox.Claim[message], m *message) {
 
 // captured is what goes along: segments of the payload, none of them copied again.
 type captured struct{ head, queue, state []byte }
+
+func (c *captured) size() int { return len(c.head) + len(c.queue) + len(c.state) }
 
 // capture ends what is saved and takes it, with state, timers and binding. In the Actor's
 // turn, so that no handler runs.
@@ -238,7 +242,9 @@ func (v *mover) relay(claim *mailbox.Claim[message], l *linkConn) {
 	}
 	failpoint.Hit("R09.after")
 	v.sendCutover()
-	v.cell.node.counters.sourceStop.add(clock.Now().Sub(v.sealed))
+	n := v.cell.node
+	v.cut = clock.Now()
+	n.stoodStill(&n.counters.moves[v.unit].sourceStop, v.unit, v.cell.ref.ID, "at its source, up to the cutover", v.cut.Sub(v.sealed))
 	if v.cutOver != nil {
 		v.cutOver()
 	}
@@ -250,6 +256,7 @@ func (v *mover) pass(claim *mailbox.Claim[message], m *message) {
 	v.notify(m)
 	kept := claim.Keep()
 	v.passKept(claim, m, kept)
+	v.strayed = claim.Now()
 	failpoint.Hit("R16.after")
 }
 
@@ -393,7 +400,7 @@ func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, v
 		v.relay(claim, l)
 	}
 	n := v.cell.node
-	v.phase, v.now, v.version = moverFollowing, now, version
+	v.phase, v.now, v.version, v.strayed = moverFollowing, now, version, clock.Now()
 	v.follow = relay.NewFollow(store.ObjectGen(now.ObjectGen), store.OwnerGen(now.OwnerGen), clock.Now(), n.cfg.MessageFollowDuration)
 	for i := range v.saved {
 		m := &v.saved[i]
@@ -410,6 +417,7 @@ func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, v
 
 // end ends what is at this node: the follow is over.
 func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
+	v.cell.node.counters.moves[v.unit].routeConvergence.add(v.strayed.Sub(v.cut))
 	v.refuseAll(claim, err, errHanded)
 	v.cell.vacate()
 }

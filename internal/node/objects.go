@@ -228,7 +228,7 @@ func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
 		ended(endOf(t.refused))
 		return
 	}
-	if j := t.cell.joining.Load(); j != nil && j.relocates {
+	if t.cell.relocates() {
 		ended(destroyEnd{err: errRelocating})
 		return
 	}
@@ -243,6 +243,15 @@ func (n *Node) destroyInTurn(t *turn, op store.OpID, ended func(destroyEnd)) {
 		return
 	}
 	cell.become(t.claim, held)
+}
+
+// relocates reports whether the Actor moves as its node is relocated, by itself or with its Spot.
+func (c *objectCell) relocates() bool {
+	if j := c.joining.Load(); j != nil && j.relocates {
+		return true
+	}
+	spot := c.spot.Load()
+	return spot != nil && spot.typ.Wide && spot.fate.claimed()
 }
 
 // endCell removes the row once no other change of it is under way, and ends the Actor

@@ -121,10 +121,14 @@ func (c *objectCell) seal(held keeper, why stuck) {
 
 // freeSealed ends the sealed Actors of a node that stops, so that nothing waits for them.
 func (n *Node) freeSealed() {
-	n.actors.Range(func(_ string, c *objectCell) bool {
-		n.freeUnasked(c)
-		return true
-	})
+	for _, actors := range []bool{true, false} { // a Spot is freed behind its members
+		n.actors.Range(func(_ string, c *objectCell) bool {
+			if actors == (c.typ.Kind == store.Actor) {
+				n.freeUnasked(c)
+			}
+			return true
+		})
+	}
 }
 
 // freeUnasked ends an Actor of a node that stops, if it is sealed. One that may be at another

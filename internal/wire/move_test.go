@@ -102,7 +102,7 @@ func TestEveryCutOfAMoveStateIsRefused(t *testing.T) {
 
 func TestTheLargestMessageFitsIntoARelay(t *testing.T) {
 	r := Relay{Relocation: [16]byte{1}, Attempt: 1, Seq: 1, Message: Carried{
-		Kind: CarriedSessionRequest, Origin: Process{RID: bytes.Repeat([]byte("r"), MaxRID), Lifecycle: MaxGeneration}, Via: Process{RID: bytes.Repeat([]byte("r"), MaxRID), Lifecycle: MaxGeneration},
+		Kind: CarriedTopic, Spot: true, Topic: bytes.Repeat([]byte("t"), MaxID), Number: 1, Origin: Process{RID: bytes.Repeat([]byte("r"), MaxRID), Lifecycle: MaxGeneration}, Via: Process{RID: bytes.Repeat([]byte("r"), MaxRID), Lifecycle: MaxGeneration},
 		Correlation: 1, Session: 1, BindingGen: 1, DeadlineMS: 1, Name: bytes.Repeat([]byte("n"), MaxID), Metadata: make([]byte, MaxMetadata), Payload: make([]byte, MaxPayload),
 	}}
 	if n := r.Message.Size(); n != maxCarried {
@@ -152,6 +152,8 @@ func TestMoveStateHasOneEncodingOnly(t *testing.T) {
 	f("no binding, whose client is away", put(1, moveHasState|moveClientAway), ErrValue)
 	f("a state that it says it does not have", put(1, moveHasBinding), ErrValue)
 	f("timers of 4 GiB", put(8, 0xff), ErrTruncated)
+	f("topics of 4 GiB", put(lengths-8-len(m.Topics)-4, 0xff), ErrTruncated)
+	f("a subscription behind the last one", put(lengths-1, 3), ErrValue)
 	f("a queue of 2^63 bytes", put(lengths+4, 0x80), ErrTruncated)
 	f("a state of 2^63 bytes", put(lengths+12, 0x80), ErrTruncated)
 	f("one message less", put(lengths+3, byte(m.Saved-1)), ErrTrailing)

@@ -17,15 +17,19 @@ const (
 	moveClientAway = 0x08 // with moveHasBinding only
 )
 
-// MoveState is what an Actor takes along, before it is compressed and cut into chunks: a
+// MoveState is what an object takes along, before it is compressed and cut into chunks: a
 // head, then the queue, then the application's state, which are long and may lie in
 // several places at the source.
 type MoveState struct {
-	SpotID     []byte // that it leaves
+	SpotID     []byte // that an Actor leaves; of a Spot, its own
 	Timers     []byte // an encoded timer.State
 	ClientGone bool   // its client is, and nobody has told the Actor's Spot; not with HasBinding
 	HasBinding bool
 	Binding    MovedBinding // if HasBinding, else not encoded
+	// Topics are the subscriptions of a Spot, of which Began have begun: the highest number that was
+	// given. See AppendSubscription.
+	Topics     []byte
+	Began      uint64
 	Saved      uint32       // messages in Queue
 	Queue      []byte       // one Carried behind the other, in the order in which they run
 	HasState   bool         // State is what an adapter captured; it may be empty
@@ -41,7 +45,7 @@ type MovedBinding struct {
 }
 
 func (m *MoveState) headSize() int {
-	n := 1 + 1 + 1 + len(m.SpotID) + 4 + len(m.Timers) + 4 + 8 + 8
+	n := 1 + 1 + 1 + len(m.SpotID) + 4 + len(m.Timers) + 4 + len(m.Topics) + 8 + 4 + 8 + 8
 	if m.HasBinding {
 		n += m.Binding.Owner.size() + 8 + 8
 	}
@@ -77,6 +81,9 @@ func (m *MoveState) AppendHead(dst []byte, queueBytes, stateBytes int) []byte {
 		dst = appendU64(dst, m.Binding.Session)
 		dst = appendU64(dst, m.Binding.BindingGen)
 	}
+	dst = appendU32(dst, uint32(len(m.Topics)))
+	dst = append(dst, m.Topics...)
+	dst = appendU64(dst, m.Began)
 	dst = appendU32(dst, m.Saved)
 	dst = appendU64(dst, uint64(queueBytes))
 	return appendU64(dst, uint64(stateBytes))
@@ -115,6 +122,9 @@ func DecodeMoveState(b []byte) (m MoveState, err error) {
 		m.Binding.Session = d.nonZero("binding.session")
 		m.Binding.BindingGen = d.someGen("binding.bindingGen")
 	}
+	m.Topics = d.long("topics", uint64(d.u32("topics")))
+	m.Began = d.u64("began")
+	checkSubscriptions(&d, m.Topics, m.Began)
 	m.Saved = d.u32("saved")
 	queue, state := d.u64("queue"), d.u64("state")
 	if state != 0 && !m.HasState {
@@ -126,6 +136,36 @@ func DecodeMoveState(b []byte) (m MoveState, err error) {
 		return m, err
 	}
 	return m, checkQueue(m.Queue, m.Saved)
+}
+
+// AppendSubscription appends one of a Spot's subscriptions: the topic, and its number, which is not 0
+// and no other one's.
+func AppendSubscription(dst []byte, topic string, number uint64) []byte {
+	return appendU64(appendS8(dst, []byte(topic)), number)
+}
+
+// Subscriptions yields the Spot's subscriptions. The topic is a view.
+func (m *MoveState) Subscriptions(yield func(topic []byte, number uint64) bool) {
+	for d := (decoder{b: m.Topics, cmd: CmdStateChunk}); len(d.b) > 0; {
+		topic, number := d.id("topic"), d.nonZero("number")
+		if d.err != nil || !yield(topic, number) {
+			return
+		}
+	}
+}
+
+// checkSubscriptions reads every subscription.
+func checkSubscriptions(d *decoder, topics []byte, began uint64) {
+	s := decoder{b: topics, cmd: CmdStateChunk}
+	for len(s.b) > 0 && s.err == nil {
+		s.id("topic")
+		if s.nonZero("number") > began {
+			s.fail("number", ErrValue)
+		}
+	}
+	if d.err == nil {
+		d.err = s.err
+	}
 }
 
 // checkQueue reads every message of a queue.

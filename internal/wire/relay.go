@@ -15,13 +15,35 @@ const (
 	CarriedRequest        CarriedKind = 2
 	CarriedSessionSend    CarriedKind = 3 // of the client of a bound Session
 	CarriedSessionRequest CarriedKind = 4 // the same, with a reply
+	CarriedOffer          CarriedKind = 5 // with Instance intent, one-way; its sender waits until a queue has it
+	CarriedIntentSend     CarriedKind = 6 // with Instance intent, one-way
+	CarriedIntentRequest  CarriedKind = 7 // the same, with a reply
+	CarriedTopic          CarriedKind = 8 // published to a topic to which the Spot subscribes
+	CarriedNews           CarriedKind = 9 // no message: what became of the client of an Actor in the Spot
 )
 
-// Asks reports whether somebody waits for a reply.
-func (k CarriedKind) Asks() bool { return k == CarriedRequest || k == CarriedSessionRequest }
+// Asks reports whether somebody waits for an answer.
+func (k CarriedKind) Asks() bool {
+	switch k {
+	case CarriedRequest, CarriedSessionRequest, CarriedOffer, CarriedIntentRequest:
+		return true
+	default:
+		return false
+	}
+}
+
+// ToSpot reports whether only Spots get such ones.
+func (k CarriedKind) ToSpot() bool { return k >= CarriedOffer }
+
+// numbered reports whether Number is encoded.
+func (k CarriedKind) numbered() bool { return k == CarriedTopic || k == CarriedNews }
 
 // OfSession reports whether the message came through a binding.
 func (k CarriedKind) OfSession() bool { return k == CarriedSessionSend || k == CarriedSessionRequest }
+
+// MaxClientNews is the last of what a Spot is told of the client of an Actor in it: 0 that it is
+// gone, 1 that it is away, 2 that it is back.
+const MaxClientNews = 2
 
 // carriedSpot is the flag bit of a Carried whose Spot is set.
 const carriedSpot = 0x01
@@ -31,10 +53,11 @@ const carriedSpot = 0x01
 type Carried struct {
 	Kind     CarriedKind
 	Spot     bool   // it is meant for a User or Instance Spot; never of a session kind
-	ObjGen   uint64 // ObjectGeneration that the sender wanted; 0: whatever is Ready
+	ObjGen   uint64 // ObjectGeneration that the sender wanted; 0: whatever is Ready; of news, the Actor's
 	OwnerGen uint64 // AuthorityOwnerGeneration of the route used; 0: not known
 	Op       uint64 // number of the operation within the sender's lifecycle; 0: not known
-	// Origin is the process of the sender; of a session kind, of the Session's owner.
+	// Origin is the process of the sender; of a session kind, of the Session's owner; of news, where
+	// the Actor is.
 	Origin Process
 	// Via is the process that the sender sent it to. Correlation stands in the table of
 	// Origin's link to it; without Via, in Origin's own.
@@ -42,10 +65,12 @@ type Carried struct {
 	Correlation uint64 // not 0 if the kind asks, else not encoded
 	Session     uint64 // id of the Session at Origin, not 0; of session kinds, else not encoded
 	BindingGen  uint64 // ≥ 1; with Session
+	Topic       []byte // of CarriedTopic, else not encoded
+	Number      uint64 // not 0, of the subscription; of news, the Actor's owner generation; else not encoded
 	DeadlineMS  uint32 // what is left; if the kind asks 1 at least, else 0 means none
 	Hops        uint8  // how often it was forwarded, at most MaxHops
-	Name        []byte // of the packet
-	Codec       uint8  // of the payload
+	Name        []byte // of the packet; of news, the Actor's id
+	Codec       uint8  // of the payload; of news, a ClientNews
 	Metadata    []byte // encoded as in the STREAM header, or empty
 	Payload     []byte
 }
@@ -54,7 +79,7 @@ type Carried struct {
 const carriedMin = 1 + 1 + 8 + 8 + 8 + (1 + 8) + (1 + 8) + 4 + 1 + 1 + 1 + 2 + 4
 
 // maxCarried is the size of the largest Carried.
-const maxCarried = carriedMin + 2*MaxRID + 8 + 8 + 8 + MaxID + MaxMetadata + MaxPayload
+const maxCarried = carriedMin + 2*MaxRID + 1 + MaxID + 8 + MaxID + MaxMetadata + MaxPayload
 
 const _ uint = MaxRecord - RelayHead - maxCarried // must not be negative
 
@@ -66,6 +91,12 @@ func (c *Carried) Size() int {
 	}
 	if c.Kind.OfSession() {
 		n += 16
+	}
+	if c.Kind.numbered() {
+		n += 8
+	}
+	if c.Kind == CarriedTopic {
+		n += 1 + len(c.Topic)
 	}
 	return n
 }
@@ -91,6 +122,12 @@ func (c *Carried) AppendTo(dst []byte) []byte {
 		dst = appendU64(dst, c.Session)
 		dst = appendU64(dst, c.BindingGen)
 	}
+	if c.Kind == CarriedTopic {
+		dst = appendS8(dst, c.Topic)
+	}
+	if c.Kind.numbered() {
+		dst = appendU64(dst, c.Number)
+	}
 	dst = appendU32(dst, c.DeadlineMS)
 	dst = append(dst, c.Hops)
 	dst = appendS8(dst, c.Name)
@@ -113,12 +150,12 @@ func DecodeCarried(b []byte) (c Carried, rest []byte, err error) {
 }
 
 func (d *decoder) carried(c *Carried) {
-	c.Kind = CarriedKind(d.u8max("kind", uint8(CarriedSessionRequest)))
+	c.Kind = CarriedKind(d.u8max("kind", uint8(CarriedNews)))
 	if c.Kind == 0 {
 		d.fail("kind", ErrEmpty)
 	}
 	c.Spot = d.bits("flags", carriedSpot) != 0
-	if c.Spot && c.Kind.OfSession() {
+	if c.Spot && c.Kind.OfSession() || !c.Spot && c.Kind.ToSpot() {
 		d.fail("flags", ErrValue)
 	}
 	c.ObjGen = d.gen("objGen")
@@ -133,10 +170,19 @@ func (d *decoder) carried(c *Carried) {
 		c.Session = d.nonZero("session")
 		c.BindingGen = d.someGen("bindingGen")
 	}
+	if c.Kind == CarriedTopic {
+		c.Topic = d.id("topic")
+	}
+	if c.Kind.numbered() {
+		c.Number = d.nonZero("number")
+	}
 	c.DeadlineMS = d.deadline(c.Kind.Asks())
 	c.Hops = d.u8max("hops", MaxHops)
 	c.Name = d.id("name")
 	c.Codec = d.u8max("codec", MaxCodec)
+	if c.Kind == CarriedNews && c.Codec > MaxClientNews {
+		d.fail("codec", ErrValue)
+	}
 	c.Metadata = d.s16("metadata")
 	n := d.u32("payload")
 	if n > MaxPayload {

@@ -58,12 +58,18 @@ func carriedSamples() []Carried {
 		{Kind: CarriedRequest, Spot: true, ObjGen: 7, OwnerGen: 9, Op: 1, Origin: origin, Via: via, Correlation: 11, DeadlineMS: 5000, Hops: MaxHops, Name: []byte("state"), Codec: 1, Metadata: []byte{0}, Payload: []byte("{}")},
 		{Kind: CarriedSessionSend, ObjGen: 7, Origin: origin, Via: via, Session: 1, BindingGen: 2, Name: []byte("move"), Payload: []byte{1}},
 		{Kind: CarriedSessionRequest, ObjGen: 7, Origin: origin, Correlation: 12, Session: 1, BindingGen: 2, DeadlineMS: 1, Name: []byte("state")},
+		{Kind: CarriedOffer, Spot: true, Origin: origin, Via: via, Correlation: 13, DeadlineMS: 2, Name: []byte("move")},
+		{Kind: CarriedIntentSend, Spot: true, Origin: origin, Name: []byte("move")},
+		{Kind: CarriedIntentRequest, Spot: true, Origin: origin, Correlation: 14, DeadlineMS: 3, Name: []byte("state")},
+		{Kind: CarriedTopic, Spot: true, Origin: origin, Topic: []byte("news"), Number: 3, Name: []byte("move"), Payload: []byte{1}},
+		{Kind: CarriedNews, Spot: true, ObjGen: 7, Origin: via, Number: 9, Name: []byte("player-42"), Codec: MaxClientNews},
 	}
 }
 
 // moveStateSample has every part; its queue is that of carriedSamples.
 func moveStateSample() MoveState {
 	m := MoveState{SpotID: []byte("lobby"), Timers: []byte{1, 0}, HasBinding: true, Binding: MovedBinding{Owner: Process{RID: []byte("gate-1"), Lifecycle: 6}, Session: 1, BindingGen: 2}, HasState: true, State: []byte("state")}
+	m.Topics, m.Began = AppendSubscription(AppendSubscription(nil, "news", 3), "weather", 4), 5
 	for _, c := range carriedSamples() {
 		m.Saved++
 		m.Queue = c.AppendTo(m.Queue)
@@ -83,19 +89,32 @@ var (
 		return Manifest{Total: genNum.Draw(t, "total"), Raw: genNum.Draw(t, "raw"), ChunkBytes: genChunk.Draw(t, "chunkBytes"), Chunks: genMS.Draw(t, "chunks"), CRC: rapid.Uint32().Draw(t, "crc"), Compression: rapid.Uint8Range(0, MaxCompression).Draw(t, "compression")}
 	})
 	genCarried = rapid.Custom(func(t *rapid.T) Carried {
-		c := Carried{Kind: CarriedKind(rapid.Uint8Range(1, uint8(CarriedSessionRequest)).Draw(t, "kind")), ObjGen: genGen.Draw(t, "objGen"), OwnerGen: genGen.Draw(t, "ownerGen"), Op: rapid.Uint64().Draw(t, "op"), Origin: genProcess.Draw(t, "origin"), Via: genVia.Draw(t, "via"), DeadlineMS: genMS.Draw(t, "ms"), Hops: genHops.Draw(t, "hops"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
+		c := Carried{Kind: CarriedKind(rapid.Uint8Range(1, uint8(CarriedNews)).Draw(t, "kind")), ObjGen: genGen.Draw(t, "objGen"), OwnerGen: genGen.Draw(t, "ownerGen"), Op: rapid.Uint64().Draw(t, "op"), Origin: genProcess.Draw(t, "origin"), Via: genVia.Draw(t, "via"), DeadlineMS: genMS.Draw(t, "ms"), Hops: genHops.Draw(t, "hops"), Name: genID.Draw(t, "name"), Codec: genCodec.Draw(t, "codec"), Metadata: genBytes.Draw(t, "metadata"), Payload: genBytes.Draw(t, "payload")}
 		if c.Kind.Asks() {
 			c.Correlation = genNum.Draw(t, "correlation")
 		}
 		if c.Kind.OfSession() {
 			c.Session, c.BindingGen = genNum.Draw(t, "session"), genSome.Draw(t, "bindingGen")
 		} else {
-			c.Spot = rapid.Bool().Draw(t, "spot")
+			c.Spot = c.Kind.ToSpot() || rapid.Bool().Draw(t, "spot")
+		}
+		if c.Kind == CarriedTopic {
+			c.Topic = genID.Draw(t, "topic")
+		}
+		if c.Kind == CarriedTopic || c.Kind == CarriedNews {
+			c.Number = genNum.Draw(t, "number")
+		}
+		if c.Kind == CarriedNews {
+			c.Codec = rapid.Uint8Range(0, MaxClientNews).Draw(t, "news")
 		}
 		return c
 	})
 	genMoveState = rapid.Custom(func(t *rapid.T) MoveState {
 		m := MoveState{SpotID: genID.Draw(t, "spot"), Timers: genBytes.Draw(t, "timers"), HasBinding: rapid.Bool().Draw(t, "bound"), HasState: rapid.Bool().Draw(t, "preserved")}
+		for _, topic := range rapid.SliceOfN(genID, 0, 3).Draw(t, "topics") {
+			m.Began++
+			m.Topics = AppendSubscription(m.Topics, string(topic), m.Began)
+		}
 		m.ClientGone = !m.HasBinding && rapid.Bool().Draw(t, "gone")
 		if m.HasBinding {
 			m.Binding = MovedBinding{Owner: genProcess.Draw(t, "owner"), Session: genNum.Draw(t, "session"), BindingGen: genSome.Draw(t, "bindingGen"), ClientAway: rapid.Bool().Draw(t, "away")}
