@@ -355,6 +355,16 @@ func (c *Cluster) Actors(ctx context.Context, actors int) error {
 	return nil
 }
 
+// actors is how many of the objects are Actors.
+func (c *Cluster) actors() (n int) {
+	for _, o := range c.objects {
+		if o.actor() {
+			n++
+		}
+	}
+	return n
+}
+
 // members makes a User Spot at the first server with Actors in it, which are there, too.
 func (c *Cluster) members(ctx context.Context, spot, typ string, actors int) error {
 	at := c.opts.Servers[0]

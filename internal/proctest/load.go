@@ -21,6 +21,7 @@ type load struct {
 	Hops    atomic.Int64  // Joins that were registered
 	done    atomic.Int64  // messages that ended well
 	failed  atomic.Int64
+	bound   atomic.Int64 // Sessions that are
 	lost    atomic.Int64 // Sessions that ended, or of which a message failed
 
 	work sync.WaitGroup
@@ -199,6 +200,8 @@ func (l *load) session(ctx context.Context, p *client.Client, id string) {
 	if err != nil || !found || p.RequestJSON(ctx, "bind", ref, nil) != nil {
 		return
 	}
+	l.bound.Add(1)
+	defer l.bound.Add(-1)
 	sender := witness.BoundSender | l.senders.Add(1)
 	places := make(chan struct{}, inFlight)
 	var broken atomic.Bool
