@@ -52,7 +52,7 @@ func (c *Cluster) Load(ctx context.Context, senders int, nodes ...string) {
 			continue
 		}
 		l.work.Go(func() { l.play(ctx, o.id) })
-		if i := actors; len(nodes) > 0 {
+		if i := actors; len(nodes) > 0 && !o.stays {
 			l.work.Go(func() { l.hop(ctx, o.id, i, nodes) })
 		}
 		actors++
@@ -137,8 +137,9 @@ func (l *load) send(ctx context.Context, o *object) {
 func (l *load) create(ctx context.Context) {
 	sender, whole := l.senders.Add(1), context.WithoutCancel(ctx)
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
-		o := object{fmt.Sprintf("made-%d", seq), walkerType}
+		o := object{id: fmt.Sprintf("made-%d", seq), typ: walkerType}
 		_, err := l.c.sender.CreateActor(whole, zlnode.CreateActor{ID: o.id, Type: o.typ})
+		o.maybe = err != nil
 		l.mu.Lock()
 		if l.made = append(l.made, o); err != nil {
 			l.unmade = err
