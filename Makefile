@@ -16,6 +16,7 @@ SEEDS ?= 600
 FROM ?= 1000
 SEED ?=
 MOVES ?=
+DRAINS ?=
 KEEP ?=
 # Of sim-faults: play one script in so many, and scripts of two faults.
 EVERY ?= 1
@@ -87,9 +88,9 @@ fuzz-smoke: ## run every fuzz target for a few seconds
 
 # Seeds of a plain test are the first 250; these are others, unless FROM says which.
 .PHONY: sim
-sim: ## simulate histories of the protocol; SEEDS=, FROM=, SEED=0x… for one (MOVES=1: of moves), KEEP=1 to keep what fails
-	go test -count=1 -v -timeout=60m -run='^Test(CreationKeeps.*|MovesKeep.*|OneSeed)$$' ./internal/sim \
-		-args -seeds=$(SEEDS) -from=$(FROM) $(if $(SEED),-seed=$(SEED)) $(if $(filter 1,$(MOVES)),-moves) $(if $(filter 1,$(KEEP)),-keep)
+sim: ## simulate histories of the protocol; SEEDS=, FROM=, SEED=0x… for one (MOVES=1: of moves, DRAINS=1: of drains), KEEP=1 to keep what fails
+	go test -count=1 -v -timeout=60m -run='^Test(CreationKeeps.*|MovesKeep.*|DrainsKeep.*|OneSeed)$$' ./internal/sim \
+		-args -seeds=$(SEEDS) -from=$(FROM) $(if $(SEED),-seed=$(SEED)) $(if $(filter 1,$(MOVES)),-moves) $(if $(filter 1,$(DRAINS)),-drains) $(if $(filter 1,$(KEEP)),-keep)
 
 .PHONY: sim-faults
 sim-faults: ## simulate a move with each fault before each step, and PAIRS=1 of them around its commit; EVERY=n plays one in n

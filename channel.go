@@ -282,9 +282,21 @@ func (n *Node) SetChannelWeight(name string, weight int) error {
 // or "".
 func (n *Node) ChannelEndpoint(name string) string { return n.inner.ChannelEndpoint(name) }
 
-// WaitChannel waits until that many nodes serve the channel with a weight above 0, for as long
-// as ctx lets it: DeadlineExceeded then says how many there are. This node counts if it is a
-// ChannelClient and ChannelServer of it.
+// WaitChannel is WaitServers for the channel's address: in the mesh of the node's objects, or
+// among those that a channel's client is connected to.
 func (n *Node) WaitChannel(ctx context.Context, name string, servers int) error {
-	return n.inner.WaitChannel(ctx, name, servers)
+	return n.Channel(name).WaitServers(ctx, servers)
+}
+
+// WaitServers waits until that many nodes serve the channel of this address, in its mesh, with a
+// weight above 0:
+//
+//	err := node.Channel("match").InMesh("eu").WaitServers(ctx, 2)
+//
+// This node counts if it is a ChannelClient and ChannelServer of it. Kinds: DeadlineExceeded, ctx
+// has ended, and the text says how many there are; NotFound, the node is not in that mesh;
+// NotConfigured, it is in ChannelServers alone; InvalidOperation, the address is not that of a
+// channel, or names a mesh for one of ChannelClients; ShuttingDown.
+func (a Addr) WaitServers(ctx context.Context, servers int) error {
+	return a.node.WaitServers(ctx, &a.to, servers)
 }

@@ -232,8 +232,9 @@ type Config struct {
 
 	// Tracer makes spans of what the node does: one of each client's packet (server), of each
 	// message and request that is sent (producer, client), of each turn for one (consumer,
-	// server), of each CreateActor and the like, and of a move at both of its nodes (internal,
-	// with the same "zlnode.relocation"). A turn is the context of its span. Spans of several
+	// server), of each CreateActor and the like, of the creation at the node that is chosen for it
+	// (internal, with the same "zlnode.operation"), of what a Join asks at its node, and of a move
+	// at both of its nodes (internal, with the same "zlnode.relocation"). A turn is the context of its span. Spans of several
 	// nodes are of one trace, as messages carry what W3C Trace Context names a span by, which
 	// takes 25 bytes beside those of a Flow; a node without a Tracer passes it on. Clients
 	// bring no trace. Names and attributes of spans are types, packets that have a handler or

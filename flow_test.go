@@ -67,6 +67,15 @@ func (f *flows) noteTurn(handler string, t *zlnode.Turn) {
 	f.note(handler, t.Node(), t.Flow(), t.Correlation(), t.Metadata())
 }
 
+// openHall lets all in.
+type openHall struct{}
+
+func (*openHall) OnActorJoin(*zlnode.JoinSpotCall) (zlnode.Admission, error) {
+	return zlnode.Admission{}, nil
+}
+
+func (*hopper) OnJoinCompleted(*zlnode.ActorCall, zlnode.JoinDone) error { return nil }
+
 func (f *flows) app() *zlnode.App {
 	app := zlnode.NewApp()
 	a := zlnode.DefineActor(app, "hopper", func(*zlnode.ActorContext) (*hopper, error) { return &hopper{}, nil }, zlnode.RecreateOnRelocation)
@@ -111,7 +120,7 @@ func (f *flows) app() *zlnode.App {
 		f.noteTurn("end", &c.Turn)
 		return c.Flow().String(), nil
 	})
-	zlnode.DefineUserSpot(app, "room", func(*zlnode.SpotContext) (*hopper, error) { return &hopper{}, nil }, zlnode.PerActor, zlnode.RecreateOnRelocation)
+	zlnode.DefineUserSpot(app, "room", func(*zlnode.SpotContext) (*openHall, error) { return &openHall{}, nil }, zlnode.PerActor, zlnode.RecreateOnRelocation)
 	s := zlnode.DefineSession(app, "player", func(*zlnode.SessionContext) (*hopper, error) { return &hopper{}, nil })
 	zlnode.Relay(s, "start", "hopper")
 	zlnode.Relay(s, "late", "hopper")

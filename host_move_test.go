@@ -24,9 +24,25 @@ type evacuation struct {
 func (e *evacuation) app() *zlnode.App {
 	app := e.walk.preserving()
 	zlnode.DefineActor(app, "fixed", func(*zlnode.ActorContext) (*counter, error) { return &counter{}, nil }, zlnode.DisableRelocation)
+	quest := zlnode.DefineInstanceSpot(app, "quest", func(*zlnode.SpotContext) (*tally, error) { return &tally{}, nil }, zlnode.PreserveStateWith(tallyState{}))
+	zlnode.OnSpotRequest(quest, "count", func(_ *zlnode.SpotCall, v *tally, n int) (int, error) {
+		v.count += n
+		return v.count, nil
+	})
 	work := zlnode.DefineChannel(app, "work", zlnode.HandlerOptions{})
 	zlnode.OnChannelRequest(work, "who", func(c *zlnode.NodeCall, _ struct{}) (string, error) { return c.Node().RID(), nil })
 	return app
+}
+
+// tally is an Instance Spot that counts.
+type tally struct{ count int }
+
+type tallyState struct{}
+
+func (tallyState) Capture(v *tally) ([]byte, error) { return []byte{byte(v.count)}, nil }
+func (tallyState) Restore(v *tally, state []byte) error {
+	v.count = int(state[0])
+	return nil
 }
 
 // newEvacuation starts a and c, with as many walkers at a.
@@ -290,6 +306,58 @@ func TestANodeThatIsBlockedServesAgain(t *testing.T) {
 		if at := e.all(); at["a"] != 0 || at["new"] == 0 {
 			t.Errorf("they are at %v", at)
 		}
+		(&joinWorld{world: w}).balanced()
+	})
+}
+
+// Spots of all kinds leave with their members, which go where their Spots go.
+//
+// req: AG-01, PA-01, PA-03
+func TestANodeHandsItsSpotsOver(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		e := newEvacuation(w, 5)
+		spots := map[string]zlnode.SpotRef{}
+		for i, kind := range []string{"wide", "single", "wide", "single"} {
+			r, err := e.c.CreateSpot(w.ctx, zlnode.CreateSpot{Type: kind})
+			if err != nil || r.Ref.RID != "a" {
+				t.Fatal(r, err)
+			}
+			spots[e.refs[i].ID] = r.Ref
+			if _, err := zlnode.Request[struct{}](w.ctx, e.c.Actor(e.refs[i].ID), "join", walkTo{Spot: r.Ref.ID}); err != nil {
+				t.Fatal(err)
+			}
+			receive(t, e.walk.ended)
+		}
+		quest := e.c.Instance("quest-1", "quest")
+		if got, err := zlnode.Request[int](w.ctx, quest, "count", 1); err != nil || got != 1 {
+			t.Fatal(got, err)
+		}
+		e.meet(e.serves("b", "1.0.0"), e.serves("d", "1.0.0"))
+		e.wants(receive(t, e.relocates(e.a, zlnode.Relocate{Timeout: 20 * time.Second})), zlnode.ReasonNone)
+		p, _ := e.a.Relocation()
+		want := []zlnode.UnitProgress{
+			{Kind: zlnode.UnitActor, Total: 3, Left: 3}, {Kind: zlnode.UnitPerActorSpot, Total: 2, Left: 2},
+			{Kind: zlnode.UnitSpotWideSpot, Total: 2, Left: 2}, {Kind: zlnode.UnitInstanceSpot, Total: 1, Left: 1},
+		}
+		if !slices.Equal(p.Units, want) {
+			t.Errorf("it shows %+v", p.Units)
+		}
+		if at := e.all(); at["a"] != 0 {
+			t.Errorf("they are at %v", at)
+		}
+		if got, err := zlnode.Request[int](w.ctx, quest, "count", 1); err != nil || got != 2 {
+			t.Errorf("the instance spot has counted %d, %v", got, err)
+		}
+		for id, spot := range spots {
+			where, err := zlnode.Request[string](w.ctx, e.c.Actor(id), "where", struct{}{})
+			now, found, ferr := e.c.FindSpot(w.ctx, spot.ID)
+			if err != nil || ferr != nil || !found || now.RID == "a" || now.ObjectGen != spot.ObjectGen || where != now.RID+" "+spot.ID {
+				t.Errorf("%s is at %q, its spot at %+v: %v, %v", id, where, now, err, ferr)
+			}
+		}
+		w.stop(e.a)
+		e.all()
 		(&joinWorld{world: w}).balanced()
 	})
 }

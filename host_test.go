@@ -244,3 +244,38 @@ func TestAReservationThatNobodyToldOfLeaves(t *testing.T) {
 		t.Errorf("they are at %v", at)
 	}
 }
+
+// A relocated node says when nothing is relayed from it any more, and how long others went on to
+// send to it.
+func TestARelocatedNodeIsSafeToShutDownWhenNothingFollows(t *testing.T) {
+	t.Parallel()
+	w := onEmbedded(t)
+	walk := &walkWorld{}
+	app := walk.preserving()
+	a := w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, MessageFollowDuration: 300 * time.Millisecond, RouteCacheMaxAge: -1}, app)
+	c := w.client("c", 1, app)
+	ref := w.createActorAt(c, "a", "walker")
+	b := w.server("b", app)
+	w.linked(b, 1)
+	w.linked(c, 2)
+	ask := func() {
+		t.Helper()
+		if _, err := zlnode.Request[[]string](w.ctx, c.Actor(ref.ID), "ask", "x"); err != nil {
+			t.Error(err)
+		}
+	}
+	ask() // by which c knows the way to a
+	w.relocated(a, zlnode.ReasonNone)
+	if p, _ := a.Relocation(); p.SafeToShutdown || p.Result == nil {
+		t.Errorf("it shows %+v", p)
+	}
+	ask()
+	w.eventually("nothing follows", func() bool {
+		p, _ := a.Relocation()
+		return p.SafeToShutdown
+	})
+	times := a.Stats().Moves.Kinds[zlnode.UnitActor]
+	if times.SourceStop.Count != 1 || times.RouteConvergence.Count != 1 || times.RouteConvergence.Max <= 0 {
+		t.Errorf("the times are %+v", times)
+	}
+}

@@ -1,6 +1,8 @@
 package zlnode_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -33,10 +35,14 @@ func twoMeshes(w *world) (s *stage, inA, inB *zlnode.Node) {
 		app := s.app()
 		t := zlnode.DefineInstanceSpot(app, "oracle", func(*zlnode.SpotContext) (*struct{}, error) { return &struct{}{}, nil }, zlnode.DisableRelocation)
 		zlnode.OnSpotRequest(t, "where", func(c *zlnode.SpotCall, _ *struct{}, _ struct{}) (string, error) { return c.Node().RID(), nil })
+		zlnode.OnChannelRequest(zlnode.DefineChannel(app, "match", zlnode.HandlerOptions{}), "where",
+			func(c *zlnode.NodeCall, _ struct{}) (string, error) { return c.Node().RID(), nil })
 		return app
 	}
 	inA = w.start(zlnode.Config{RID: "in-a", Mesh: "a", Role: zlnode.RoleServer, Meshes: meshB(zlnode.RoleClient, "127.0.0.1:0")}, app())
-	inB = w.start(zlnode.Config{RID: "in-b", Mesh: "a", Role: zlnode.RoleClient, Meshes: meshB(zlnode.RoleServer, "127.0.0.1:0")}, app())
+	inB = w.start(zlnode.Config{
+		RID: "in-b", Mesh: "a", Role: zlnode.RoleClient, Meshes: meshB(zlnode.RoleServer, "127.0.0.1:0"), Channels: []zlnode.Channel{{Name: "match", Mesh: "b"}},
+	}, app())
 	s.gateway = s.startWith(zlnode.Config{RID: "gateway", Mesh: "a", Role: zlnode.RoleClient, Meshes: meshB(zlnode.RoleClient, "")}, func(*zlnode.Config) {})
 	for n, servers := range map[*zlnode.Node]int{s.gateway: 2, inA: 1, inB: 1} {
 		w.linked(n, servers)
@@ -60,6 +66,7 @@ func TestANodeIsPartOfTwoMeshes(t *testing.T) {
 			}
 		}
 		t.Run("each is reached", func(t *testing.T) { eachMeshIsReached(t, s, inA, inB) })
+		t.Run("a channel is waited for in its mesh", func(t *testing.T) { channelOfAMesh(t, s) })
 		t.Run("a session is bound in both", func(t *testing.T) { boundInBothMeshes(t, s, refs) })
 		t.Run("a key opens one mesh", func(t *testing.T) { aKeyOpensOneMesh(t, s, inA) })
 		t.Run("peers", func(t *testing.T) { peersOfTwoMeshes(t, s, inA, inB) })
@@ -102,6 +109,24 @@ func eachMeshIsReached(t *testing.T, s *stage, inA, inB *zlnode.Node) {
 			}
 		}
 	}
+}
+
+func channelOfAMesh(t *testing.T, s *stage) {
+	match := s.gateway.Channel("match")
+	if err := match.InMesh("b").WaitServers(s.ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := zlnode.Request[string](s.ctx, match.InMesh("b"), "where", struct{}{}); err != nil || at != "in-b" {
+		t.Errorf("it is served at %q: %v", at, err)
+	}
+	over, cancel := context.WithCancel(s.ctx)
+	cancel()
+	err := s.gateway.WaitChannel(over, "match", 1)
+	if wantKind(t, err, zlnode.DeadlineExceeded); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "0 of 1") {
+		t.Errorf("in the main mesh, where nobody serves it: %v", err)
+	}
+	wantKind(t, match.InMesh("c").WaitServers(s.ctx, 1), zlnode.NotFound)
+	wantKind(t, s.gateway.Peer("in-b").WaitServers(s.ctx, 1), zlnode.InvalidOperation)
 }
 
 func boundInBothMeshes(t *testing.T, s *stage, refs map[string]zlnode.ActorRef) {

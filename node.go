@@ -116,7 +116,8 @@ const (
 	PeerConfigured = node.PeerConfigured
 	// PeerConnecting: it is being dialled, or the handshake goes on.
 	PeerConnecting = node.PeerConnecting
-	// PeerAdmitted: the link is open, and the peer does not serve: it is about to stop.
+	// PeerAdmitted: the link is open, and the peer does not serve: it is about to stop, or is
+	// being relocated.
 	PeerAdmitted = node.PeerAdmitted
 	// PeerReady: the link is open and carries messages.
 	PeerReady = node.PeerReady

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zlnode/zlnode"
 	"github.com/zlnode/zlnode/internal/hook"
+	"github.com/zlnode/zlnode/internal/node"
 )
 
 // relocate has a node move one of its objects, as it does when it is relocated.
@@ -131,5 +132,48 @@ func TestAnActorThatItsNodeCannotMoveGoesOn(t *testing.T) {
 		x.asks(x.c, "there")
 		x.playerReaches("a client's")
 		x.inOrder()
+	})
+}
+
+// What the old node's own code sends has no old route that could be over: it comes there, also
+// around the end of the follow.
+//
+// req: MF-01
+func TestTheOldNodesOwnMessagesFollowToTheEnd(t *testing.T) {
+	tuned := crossingOptions{tune: func(c *node.Config) { c.MessageFollowDuration = -1 }}
+	onCrossing(t, tuned, func(t *testing.T, x *crossing) {
+		moved := x.relocates(x.a, x.ref.ID, "b")
+		sent, left := 0, false
+		for more := 2000; !left || more > 0; sent++ {
+			if err := zlnode.Send(x.ctx, x.a.Actor(x.ref.ID), "tell", numbered("a", sent)); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-moved:
+				if err != nil {
+					t.Fatal(err)
+				}
+				left = true
+			default:
+			}
+			if left {
+				more--
+			}
+			if sent%64 == 63 { // it keeps up
+				if _, err := zlnode.Request[[]string](x.ctx, x.c.Actor(x.ref.ID), "ask", "?"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		x.await("all that was sent", func() bool {
+			got, err := zlnode.Request[[]string](x.ctx, x.c.Actor(x.ref.ID), "ask", "?")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(slices.DeleteFunc(got, func(line string) bool { return line == "?" })) >= sent
+		})
+		if n := x.a.Stats().Dropped + x.b.Stats().Dropped; n != 0 {
+			t.Errorf("%d messages were dropped", n)
+		}
 	})
 }

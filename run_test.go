@@ -195,8 +195,8 @@ func TestFurtherSignalsHurry(t *testing.T) {
 	})
 }
 
-// What else ends a node ends the wait for a signal.
-func TestANodeEndsWithoutASignal(t *testing.T) {
+// What else ends a node ends the wait for a signal, and one that hosts nothing has less to end.
+func TestWhatElseEndsANode(t *testing.T) {
 	t.Parallel()
 	t.Run("context", func(t *testing.T) {
 		t.Parallel()
@@ -206,6 +206,16 @@ func TestANodeEndsWithoutASignal(t *testing.T) {
 		e.runs(ctx, zlnode.RunOptions{})
 		cancel()
 		if r := e.ends(zlnode.ExitStopped); r.Signal != nil || r.Relocation == nil {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("without objects", func(t *testing.T) {
+		t.Parallel()
+		e := &running{world: newWorld(t, ""), signals: make(chan os.Signal), ended: make(chan zlnode.RunResult, 1)}
+		e.n = e.start(zlnode.Config{RID: "a"}, zlnode.NewApp())
+		e.runs(e.ctx, zlnode.RunOptions{})
+		e.signal(syscall.SIGTERM)
+		if r := e.ends(zlnode.ExitStopped); r.Signal != syscall.SIGTERM || r.Relocation != nil {
 			t.Errorf("%+v", r)
 		}
 	})

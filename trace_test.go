@@ -127,7 +127,12 @@ func TestSpansGoFromNodeToNode(t *testing.T) {
 
 	s.recorder.Reset()
 	spot := f.createSpotAt(a, "c", "room")
-	under(s.ended("a", "create room"), nil, trace.SpanKindInternal)
+	create, creation := s.ended("a", "create room"), s.ended("c", "creation room")
+	under(create, nil, trace.SpanKindInternal)
+	under(creation, nil, trace.SpanKindInternal)
+	if op := attributeOf(create, "zlnode.operation"); len(op) != 32 || attributeOf(creation, "zlnode.operation") != op || creation.Status().Code == codes.Error {
+		t.Errorf("a creation is %v and %v, %v", create.Attributes(), creation.Attributes(), creation.Status())
+	}
 	p.write(request(6, "start", jsonOf(t, leg{Spot: spot.ID})))
 	p.read()
 	p.answer(6)
@@ -136,6 +141,20 @@ func TestSpansGoFromNodeToNode(t *testing.T) {
 	under(s.ended("c", "hopper late"), s.ended("b", "send late"), trace.SpanKindConsumer) // it was saved in the move
 	if id := attributeOf(out, "zlnode.relocation"); len(id) != 32 || attributeOf(in, "zlnode.relocation") != id || attributeOf(in, "zlnode.type") != "hopper" || out.Status().Code == codes.Error || in.Status().Code == codes.Error {
 		t.Errorf("a move is %v, %v and %v, %v", out.Attributes(), out.Status(), in.Attributes(), in.Status())
+	}
+
+	// Within its node, the callbacks of a Join are of the flow that asks for it.
+	s.recorder.Reset()
+	next := f.createSpotAt(a, "c", "room")
+	p.write(inFlow(request(7, "start", jsonOf(t, leg{Spot: next.ID}))))
+	p.read()
+	p.answer(7)
+	asks := s.ended("c", "hopper start")
+	for _, name := range []string{"room OnActorJoin", "hopper OnJoinCompleted"} {
+		callback := s.ended("c", name)
+		if under(callback, asks, trace.SpanKindInternal); attributeOf(callback, "zlnode.flow") != clientFlow {
+			t.Errorf("%s has %v", name, callback.Attributes())
+		}
 	}
 
 	for _, span := range s.recorder.Ended() {

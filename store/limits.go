@@ -100,6 +100,11 @@ func (d Descriptor) Check(l Lease) error {
 			return err
 		}
 	}
+	for name := range d.ActorPolicies {
+		if err := CheckID("actor type", name); err != nil {
+			return err
+		}
+	}
 	for _, t := range d.SpotTypes {
 		if t.Kind != UserSpot && t.Kind != InstanceSpot {
 			return invalid("Spot type %q of node %q is of kind %v: need UserSpot or InstanceSpot", t.Type, d.RID, t.Kind)

@@ -181,8 +181,9 @@ type Authorities interface {
 	// Reassert writes the row as its owner knows it, after the epoch has changed. Another
 	// owner, of an earlier version that it replaces, sees its Freed counter grow. Applied
 	// or AlreadyApplied; OwnerConflict or GenerationConflict if the row knows of a later
-	// owner or incarnation (see Record), TypeMismatch if the id is a node's Entry Spot now:
-	// the caller's is over; VersionConflict if it knows a later change of the same owner;
+	// owner or incarnation (see Record), Missing if it was removed in that version or a later
+	// one no longer than TerminalRetention ago, TypeMismatch if the id is a node's Entry Spot
+	// now: the caller's is over; VersionConflict if it knows a later change of the same owner;
 	// LeaseExpired, LeaseSuperseded; EpochChanged; SpotUnavailable, Moving, NotEmpty;
 	// Exhausted.
 	Reassert(ctx context.Context, r Reassert) (Change, error)

@@ -123,6 +123,9 @@ func (o *drainOptions) check() error {
 	vary("moves", o.moves, func(l *drainLimits, n int64) { l.Moves = int(n) })
 	vary("links", o.links, func(l *drainLimits, n int64) { l.LinkBytes = n })
 	vary("chunks", o.chunks, func(l *drainLimits, n int64) { l.ChunkBytes = int(n) })
+	if dir, statErr := os.Stat(o.profile); o.profile != "" && (statErr != nil || !dir.IsDir()) {
+		return fmt.Errorf("--profile %q is no directory", o.profile)
+	}
 	switch {
 	case err != nil:
 		return err

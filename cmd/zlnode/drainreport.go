@@ -34,9 +34,11 @@ type drainMeasure struct {
 	// Interruption is how long objects stood still, by kind.
 	Interruption map[string]stoodSpan `json:"interruption"`
 	// Source is what the source's heap had at most beside what it had when the relocation
-	// began; Target, of the target where that was most, beside what it has in the end.
+	// began; Target, of the target where that was most, beside what it has in the end. Garbage
+	// is a part of both (GOGC). Left is what the source has in the end, beside the beginning.
 	Source int64 `json:"source_bytes"`
 	Target int64 `json:"target_bytes"`
+	Left   int64 `json:"left_bytes"`
 	// Permitted is the payload of as many of the largest units as may move at once, and what
 	// links may have in flight: a bound of what moves have in memory.
 	Permitted int64 `json:"permitted_bytes"`
@@ -81,12 +83,13 @@ func (m *drainMeasure) take(o *drainOptions, a *relocatedAnswer) {
 	if o.rooms > 0 {
 		largest *= o.members
 	}
-	m.Permitted = int64(min(moves, m.Units)*largest) + drainTargets*min(link, int64(o.stateBytes)*int64(m.Objects)/drainTargets)
+	payloads := int64(min(moves, m.Units) * largest)
+	m.Permitted = payloads + min(drainTargets*link, payloads)
 }
 
 func (m *drainMeasure) takeMemory(source bool, u memoryUse) {
 	if source {
-		m.Source = int64(u.Peak) - int64(u.Base)
+		m.Source, m.Left = int64(u.Peak)-int64(u.Base), int64(u.Now)-int64(u.Base)
 	} else {
 		m.Target = max(m.Target, int64(u.Peak)-int64(u.Now))
 	}
@@ -119,8 +122,8 @@ func (r *drainReport) writeText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s actors and %d rooms with %d each, state of %s, from one node to %d\n\n",
 		grouped(uint64(r.Actors)), r.Rooms, r.Members, sizeText(int64(r.StateBytes)), drainTargets)
-	fmt.Fprintf(&b, "  %-24s %-10s %9s %9s %9s   %s %9s %9s %9s\n", "limits", "outcome", "seconds", "units/s", "objects/s",
-		"interruption p50/p99: "+strings.Join([]string{stoodActor.String(), stoodWide.String(), stoodInRoom.String()}, ", "), "source", "target", "permitted")
+	fmt.Fprintf(&b, "  %-32s %-10s %9s %9s %9s   %-15s %-15s %-15s %9s %9s %9s %9s\n", "limits", "outcome", "seconds", "units/s", "objects/s",
+		"actor p50/p99", "room p50/p99", "member p50/p99", "source", "left", "target", "permitted")
 	for i := range r.Drains {
 		m := &r.Drains[i]
 		took := time.Duration(m.US) * time.Microsecond
@@ -130,9 +133,9 @@ func (r *drainReport) writeText(w io.Writer) error {
 			stood = append(stood, short(p.P50)+"/"+short(p.P99))
 		}
 		mib := func(n int64) string { return fmt.Sprintf("%.1fMiB", float64(n)/(1<<20)) }
-		fmt.Fprintf(&b, "  %-24s %-10s %9.2f %9s %9s   %-18s %-18s %-18s %9s %9s %9s\n", &m.Limits, m.Outcome, took.Seconds(),
+		fmt.Fprintf(&b, "  %-32s %-10s %9.2f %9s %9s   %-15s %-15s %-15s %9s %9s %9s %9s\n", &m.Limits, m.Outcome, took.Seconds(),
 			grouped(uint64(float64(m.Units)/took.Seconds())), grouped(uint64(float64(m.Objects)/took.Seconds())),
-			stood[0], stood[1], stood[2], mib(m.Source), mib(m.Target), mib(m.Permitted))
+			stood[0], stood[1], stood[2], mib(m.Source), mib(m.Left), mib(m.Target), mib(m.Permitted))
 		for _, text := range append([]string{m.Text}, m.Blocked...) {
 			if text != "" {
 				fmt.Fprintf(&b, "    %s: %s\n", m.Reason, text)

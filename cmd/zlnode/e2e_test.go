@@ -45,6 +45,7 @@ var builtTests = map[string]func(t *testing.T, exe string){
 	"a race has no fault on a redis-server":             racesOnRedis,
 	"a race ends early at Ctrl-C with its result":       raceEndsEarly,
 	"creations are measured":                            measuresCreations,
+	"a drain is measured":                               measuresDrains,
 	"a node process ends with its input":                nodeEndsWithItsInput,
 	"a node process ends in order at SIGTERM":           nodeEndsAtSIGTERM,
 }
@@ -275,6 +276,23 @@ func replacesNodes(t *testing.T, exe string) {
 	}
 	for kind, s := range r.Interruption {
 		if s.Count == 0 || s.P50US <= 0 || s.MaxUS < s.P99US {
+			t.Errorf("%s: %+v", kind, s)
+		}
+	}
+}
+
+func measuresDrains(t *testing.T, exe string) {
+	var r drainReport
+	p := start(t, exe, "bench", "drain", "--actors", "20", "--rooms", "2", "--members", "3", "--moves", "2", "--json")
+	if status := p.decode(&r); status != 0 || !r.ok() || len(r.Drains) != 1 {
+		t.Fatalf("status %d, %+v\n%s", status, r, strings.Join(p.said, "\n"))
+	}
+	m := r.Drains[0]
+	if m.Units != 22 || m.Objects != 28 || m.US <= 0 || m.Source <= 0 || m.Target <= 0 {
+		t.Errorf("%+v", m)
+	}
+	for kind, count := range map[stoodKind]uint64{stoodActor: 20, stoodWide: 2, stoodInRoom: 6} {
+		if s := m.Interruption[kind.String()]; s.Count != count || s.P50US <= 0 {
 			t.Errorf("%s: %+v", kind, s)
 		}
 	}

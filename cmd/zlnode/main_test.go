@@ -53,6 +53,12 @@ func TestHelpTellsWhatThereIs(t *testing.T) {
 			t.Errorf("the help of relocate does not tell of %s:\n%s", flag, out)
 		}
 	}
+	_, out, _ = runHere("bench", "drain", "--help")
+	for _, flag := range []string{"--actors", "--rooms", "--members", "--state", "--moves", "--links", "--chunks", "--store", "--profile", "--json", "--verbose"} {
+		if !strings.Contains(out, flag) {
+			t.Errorf("the help of bench drain does not tell of %s:\n%s", flag, out)
+		}
+	}
 	_, out, _ = runHere("bench", "create", "--help")
 	for _, flag := range []string{"--race", "--nodes", "--clients", "--ids", "--for", "--kill", "--store", "--json", "--verbose"} {
 		if !strings.Contains(out, flag) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -76,8 +75,8 @@ func oneNode(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s is for one node: name the address of its admin port, such as 127.0.0.1:7800", cmd.Name())
 	}
-	if _, port, err := net.SplitHostPort(args[0]); err != nil || port == "" {
-		return fmt.Errorf("%q is no address of an admin port; it is host:port, such as 127.0.0.1:7800", args[0])
+	if err := admin.CheckAddr(args[0]); err != nil {
+		return fmt.Errorf("%q is no address of an admin port, which is on this machine or behind a tunnel: host:port, such as 127.0.0.1:7800", args[0])
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ func TestCommandsOfOperatorsNameWhatIsWrong(t *testing.T) {
 		"status a b":                             "name the address of its admin port",
 		"relocate node-1":                        `"node-1" is no address of an admin port`,
 		"cordon 127.0.0.1:":                      `"127.0.0.1:" is no address`,
+		"status 10.0.0.1:7800":                   `"10.0.0.1:7800" is no address of an admin port`,
+		"status example.org:7800":                "or behind a tunnel",
 		"status 127.0.0.1:1":                     "there is no token",
 		"status 127.0.0.1:1 --token-file " + dir: "the token cannot be read",
 		"status 127.0.0.1:1 --token-file " + dir + "/none":                                       "no such file",

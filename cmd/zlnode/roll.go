@@ -14,7 +14,7 @@ const (
 	// relocateTime bounds a relocation, and orderTime the wait for its end behind the follow:
 	// members of PerActor rooms may end later.
 	relocateTime = 30 * time.Second
-	orderTime   = relocateTime + 2*settleTime
+	orderTime    = relocateTime + 2*settleTime
 	// rollGateways is how many gateways there are if nodes are relocated.
 	rollGateways = 2
 	// versionNow is of the nodes that the demo begins with, versionNext of those that follow them.
@@ -37,8 +37,8 @@ type roller struct {
 type rollStep struct {
 	rid, version string // of the process that goes
 	mode         zlnode.RelocateMode
-	next         string // the version of the process that comes; "": none does
-	answer       relocatedAnswer
+	next         string           // the version of the process that comes; "": none does
+	answer       *relocatedAnswer // nil: it gave none
 
 	moved time.Duration // until the last object had left
 	safe  time.Duration // from then on until messages found their way without the node
@@ -132,7 +132,7 @@ func (r *roller) replace(s *rollStep) error {
 	case a.Relocated == nil:
 		return fmt.Errorf("node %s did not say what became of its relocation", s.rid)
 	}
-	s.answer = *a.Relocated
+	s.answer = a.Relocated
 	if err := r.stood.merge(a.Stood); err != nil {
 		return err
 	}

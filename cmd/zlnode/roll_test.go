@@ -20,11 +20,11 @@ func exampleRolls() *rollEvidence {
 	}
 	e := &rollEvidence{wanted: 2, homeless: map[string]uint64{}, steps: []rollStep{
 		{
-			rid: "objects-1", version: "1.0.0", next: "1.1.0", mode: zlnode.RollingUpdate, answer: relocatedAnswer{Units: units},
+			rid: "objects-1", version: "1.0.0", next: "1.1.0", mode: zlnode.RollingUpdate, answer: &relocatedAnswer{Units: units},
 			moved: 40 * ms, safe: 6 * time.Second, ended: 10 * ms, start: 50 * ms,
 		},
 		{
-			rid: "objects-2", version: "1.1.0", mode: zlnode.PlannedMaintenance, answer: relocatedAnswer{Units: units},
+			rid: "objects-2", version: "1.1.0", mode: zlnode.PlannedMaintenance, answer: &relocatedAnswer{Units: units},
 			moved: 30 * ms, safe: 6 * time.Second, ended: 9 * ms,
 		},
 	}}
@@ -56,9 +56,10 @@ func TestAVerdictAboutRelocations(t *testing.T) {
 	}{
 		{name: "all well", change: func(*evidence) {}, ok: true},
 		{name: "a relocation that is blocked", change: func(e *evidence) {
-			e.rolls.steps[1].answer = relocatedAnswer{Outcome: zlnode.RelocateBlocked, Reason: zlnode.ReasonTargetUnavailable}
+			e.rolls.steps[1].answer = &relocatedAnswer{Outcome: zlnode.RelocateBlocked, Reason: zlnode.ReasonTargetUnavailable}
 		}, errors: 2},
 		{name: "one that did not come", change: func(e *evidence) { e.rolls.steps = e.rolls.steps[:1] }, errors: 1},
+		{name: "one that is not known of", change: func(e *evidence) { e.rolls.steps[1].answer, e.rolls.failure = nil, gone }, errors: 1},
 		{name: "one that failed", change: func(e *evidence) { e.rolls.failure = gone }, errors: 1},
 		{name: "connections dropped", change: func(e *evidence) { e.rolls.dropped = 2 }, errors: 1},
 		{name: "players that do not come to their rooms", change: func(e *evidence) { e.rolls.homeless["Unavailable"] = 2 }, errors: 1},
@@ -99,7 +100,7 @@ func TestAVerdictAboutRelocations(t *testing.T) {
 
 func TestAVerdictNamesWhatBlocksARelocation(t *testing.T) {
 	v := rollVerdict(func(e *evidence) {
-		e.rolls.steps[0].answer = relocatedAnswer{
+		e.rolls.steps[0].answer = &relocatedAnswer{
 			Outcome: zlnode.RelocateBlocked, Reason: zlnode.ReasonStateIncompatible, Text: "1 of 3 units did not leave", Blocked: []string{"Actor player-1: StateIncompatible"},
 		}
 	})

@@ -36,7 +36,9 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 		return verdict{}, err
 	}
 	if d.options.rolling {
+		d.mu.Lock()
 		d.roller = &roller{cluster: c, options: &d.options, stood: newStand()}
+		d.mu.Unlock()
 	}
 	gateways, err := c.awaitReady(ctx)
 	if ctx.Err() != nil {

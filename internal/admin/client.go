@@ -23,8 +23,8 @@ type Client struct {
 	http  http.Client
 }
 
-// NewClient returns a client of a door at "host:port", which is that of a tunnel to another
-// machine if the node is there. Close must follow.
+// NewClient returns a client of a door at "host:port" (CheckAddr), which is that of a tunnel if
+// the node is on another machine. Close must follow.
 func NewClient(addr string, token []byte) *Client {
 	return &Client{addr: addr, token: string(token), http: http.Client{
 		// No proxy: the token is for this machine. No redirects: the door has none.

@@ -240,7 +240,7 @@ func TestAWaitOutlivesTheTimesOfRequests(t *testing.T) {
 }
 
 func TestOnlyThisMachineIsListenedTo(t *testing.T) {
-	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "10.0.0.1:0", "192.168.0.1:0", "example.org:0", "127.0.0.1.example.org:0", "127.0.0.1", ""} {
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "10.0.0.1:0", "192.168.0.1:0", "example.org:0", "127.0.0.1.example.org:0", "127.0.0.1", "127.0.0.1:", ""} {
 		if l, err := Listen(addr); !errors.Is(err, ErrAddress) {
 			t.Errorf("%q: %v", addr, err)
 			if err == nil {

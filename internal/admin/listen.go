@@ -10,12 +10,8 @@ import (
 // Listen opens the door's port: "host:port" with a loopback address or localhost as its host,
 // and nothing else. Until Serve nobody is answered.
 func Listen(addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
-	}
-	if !loopback(host) {
-		return nil, fmt.Errorf("%w: %q is no loopback address; use 127.0.0.1, ::1 or localhost", ErrAddress, host)
+	if err := CheckAddr(addr); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -23,9 +19,24 @@ func Listen(addr string) (net.Listener, error) {
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() { // localhost is what the machine says
 		_ = l.Close()
-		return nil, fmt.Errorf("%w: %q is %v, which is no loopback address", ErrAddress, host, l.Addr())
+		return nil, fmt.Errorf("%w: %q is %v, which is no loopback address", ErrAddress, addr, l.Addr())
 	}
 	return &bounded{Listener: l}, nil
+}
+
+// CheckAddr returns ErrAddress for what is no address of a door: a client that asks another one
+// would tell its token to the network.
+func CheckAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrAddress, err)
+	case port == "":
+		return fmt.Errorf("%w: %q has no port", ErrAddress, addr)
+	case !loopback(host):
+		return fmt.Errorf("%w: %q is no loopback address; use 127.0.0.1, ::1 or localhost", ErrAddress, host)
+	}
+	return nil
 }
 
 // loopback reports whether a host names this machine and can be no name of a stranger's.

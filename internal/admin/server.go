@@ -47,7 +47,7 @@ const (
 
 // Errors of Listen and NewServer.
 var (
-	ErrAddress = errors.New("admin: the address cannot be served")
+	ErrAddress = errors.New("admin: it is no address of an admin port")
 	ErrToken   = errors.New("admin: a token has at least 16 bytes")
 )
 

@@ -278,11 +278,7 @@ func (t *targets) unshun(now clock.Mono) (at clock.Mono, some bool) {
 
 // landed counts one that is there, or has not come.
 func (t *targets) landed(to Process, needs []Load, came bool) {
-	s := t.sent[to]
-	if s == nil { // a member, which goes where its Spot is
-		return
-	}
-	places := placesOf(needs)
+	s, places := t.sent[to], placesOf(needs)
 	if s.flying = s.flying.plus(places, -1); !came {
 		s.slots = s.slots.plus(places, -1)
 	}

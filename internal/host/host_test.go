@@ -205,10 +205,20 @@ func TestAFailingUnitStopsWhatHasNotBegun(t *testing.T) {
 // Members follow their Spot behind the deadline, until all have: the result is there before.
 func TestMembersFollowTheirSpotBehindTheDeadline(t *testing.T) {
 	p := served(t)
-	op := p.takes([]Node{nodeNamed("b"), nodeNamed("c")}, unitOf(Shell, rooms, NoShell), unitOf(Actor, actors, 0), unitOf(Actor, actors, 0))
+	shell := unitOf(Shell, rooms, NoShell)
+	shell.Needs = append(shell.Needs, Load{actors, 2})
+	op := p.takes([]Node{nodeNamed("b"), nodeNamed("c")}, shell, unitOf(Actor, actors, 0), unitOf(Actor, actors, 0))
+	flying := func(want room) {
+		t.Helper()
+		if got := p.h.of(op).targets.sent[Process{"b", 7}].flying; got != want {
+			t.Errorf("under way to b are %+v; want %+v", got, want)
+		}
+	}
 	p.want(p.step(Event{Is: Permitted, Op: op}), "move 0 to b until 10")
 	p.want(p.step(Event{Is: CutOver, Op: op}), "")
+	flying(room{2, 1})
 	p.want(p.step(Event{Is: UnitEnded, Op: op, Ended: Left}), "permit")
+	flying(room{2, 0})
 	p.want(p.step(Event{Is: Permitted, Op: op}), "move 1 to b until 10; permit")
 	p.now = 10
 	p.want(p.step(Event{Is: Tick}), "publish; end 1 Blocked DeadlineExceeded 1 of 3 units have left in time")
@@ -228,7 +238,13 @@ func TestMembersFollowTheirSpotBehindTheDeadline(t *testing.T) {
 	p.want(p.step(Event{Is: Permitted, Op: op}), "move 2 to b until 21; permit")
 	p.want(p.step(Event{Is: Permitted, Op: op}), "move 1 to b until 21")
 	p.want(p.step(Event{Is: CutOver, Op: op, Unit: 1}), "")
+	p.want(p.step(Event{Is: UnitEnded, Op: op, Unit: 1, Ended: Left}), "")
+	flying(room{1, 0})
+	tail := p.h.tail
 	p.want(p.step(Event{Is: UnitEnded, Op: op, Unit: 2, Ended: Left}), "take")
+	if got := tail.targets.sent[Process{"b", 7}].flying; got != (room{}) {
+		t.Errorf("under way to b are %+v behind the end", got)
+	}
 }
 
 // req: S34

@@ -229,7 +229,13 @@ func (v *inventory) note(u *Unit, why Reason, text string) {
 
 func (o *operation) unitEnded(now clock.Mono, e *Event) {
 	u := &o.units[e.Unit]
-	o.targets.landed(u.to, u.Needs, e.Ended == Left)
+	switch {
+	case u.Kind == Shell && e.Ended == Left: // its members' places are still to be taken
+		o.targets.landed(u.to, u.Needs[:1], true)
+	case u.Shell != NoShell && e.Ended == Stayed: // it goes there yet
+	default:
+		o.targets.landed(u.to, u.Needs, e.Ended == Left)
+	}
 	if u.Kind == Shell {
 		o.open--
 	}

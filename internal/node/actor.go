@@ -22,7 +22,7 @@ type objectCell struct {
 	instance any          // owned by the claim
 	gone     atomic.Bool  // it was ended, and takes nothing any more
 	yields   atomic.Int32 // turns that have had a Yield and are not over
-	fate     fate         // of a User or Instance Spot
+	fate     spotFate     // of a User or Instance Spot
 	stored   bool         // it has a row in the Store; never changes
 	dawn     bool         // it stands for an Instance Spot that is not yet; never changes
 	moved    bool         // it is a Spot that came from another node; never changes
@@ -65,6 +65,9 @@ type objectCell struct {
 
 	// tenure says whether the object is this node's to change: see there.
 	tenure atomic.Uint32
+	// parted: the object has moved, and is not followed for much longer. What is sent at this node
+	// takes the present route.
+	parted atomic.Bool
 
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]
@@ -221,8 +224,9 @@ func controlMessage(f func(*turn)) message {
 	return message{sender: sender{kind: msgControl}, packet: noPacket, control: f, deadline: clock.Never}
 }
 
-// relayPacket is of the control message that brings a relayed one: see incoming.
-var noPacket, stepPacket, relayPacket = new(packetType), new(packetType), new(packetType)
+// relayPacket is of the control message that brings a relayed one: see incoming. newsPacket is of
+// one in which a Spot is told what is next of its spotNews.
+var noPacket, stepPacket, relayPacket, newsPacket = new(packetType), new(packetType), new(packetType), new(packetType)
 
 // step is ended for a step of a Spot's beginning or end, which runs while all else is held.
 func (c *objectCell) step(f func(*turn)) {
@@ -364,7 +368,7 @@ func (c *objectCell) vacate() {
 		}
 	}
 	if spot := c.spot.Swap(nil); spot != nil {
-		spot.members.leave()
+		spot.memberLeft()
 	}
 	c.instance = nil
 }

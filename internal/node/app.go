@@ -83,6 +83,7 @@ const (
 type packetType struct {
 	name    string
 	topic   string         // "": they are the object's own
+	news    *spotNotice    // of a control message that brings what a Spot is told, from its node before
 	send    SendHandler    // nil: it takes none
 	request RequestHandler // nil: it takes none
 }

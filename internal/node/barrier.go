@@ -25,11 +25,11 @@ import (
 //
 // Safe for concurrent use.
 type PendingJoin struct {
-	Join                // as it was registered; Request is a copy that nobody changes
-	Op       store.OpID // the OperationId
-	Deadline clock.Mono // of the Join with its move
-	trace    flow.Trace // of the turn that registered it
-	counted  bool       // among the node's, until it is over
+	Join                  // as it was registered; Request is a copy that nobody changes
+	Op       store.OpID   // the OperationId
+	Deadline clock.Mono   // of the Join with its move
+	flow     flow.Context // of the turn that registered it
+	counted  bool         // among the node's, until it is over
 	// relocates: it is no Join. The relocation of its node has its place while the Actor
 	// moves, so that there is no Join; its barrier is never raised.
 	relocates bool
@@ -295,7 +295,7 @@ func (j *PendingJoin) finish() {
 	if j.cell.stuck.Load() != nil { // sealed by what had to come before
 		return
 	}
-	if j.insist("OnJoinCompleted", func(before *tries) *Error { return n.complete(j.cell, done, before) }) {
+	if j.insist("OnJoinCompleted", func(before *tries) *Error { return n.complete(j.cell, done, &j.flow, before) }) {
 		j.end(done.JoinOutcome)
 	}
 }

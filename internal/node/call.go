@@ -205,7 +205,7 @@ var noMessage = controlMessage(nil)
 // callback runs f, application code that no message asks for, in the object's turn. A
 // failure is logged and counted.
 func (a *objectCell) callback(claim *mailbox.Claim[message], what string, deadline clock.Mono, f func(c *Call) error) *Error {
-	return a.callbackAgain(claim, what, deadline, nil, f)
+	return a.callbackAgain(claim, what, deadline, nil, nil, f)
 }
 
 // tries counts those of a callback that runs until it succeeds. Of its failures the 1st, 2nd,
@@ -223,13 +223,22 @@ func (t *tries) next() tries {
 
 func (t tries) logged() bool { return t&(t-1) == 0 }
 
-// callbackAgain is callback for one that has been tried before.
-func (a *objectCell) callbackAgain(claim *mailbox.Claim[message], what string, deadline clock.Mono, before *tries, f func(c *Call) error) *Error {
+// callbackAgain is callback for one that has been tried before, or that belongs to a flow, of which
+// the turn is then.
+func (a *objectCell) callbackAgain(
+	claim *mailbox.Claim[message], what string, deadline clock.Mono, of *flow.Context, before *tries, f func(c *Call) error,
+) *Error {
 	a.sawCallback(TurnBegan, what, nil)
 	try := before.next()
 	c := a.begin(claim, &noMessage, deadline)
 	defer c.over() // also if it ends its goroutine
-	err := guardTry(a.node, "object", a.ref.ID, try, nil, func() error { return f(c) })
+	if of != nil {
+		if c.flow = *of; a.node.cfg.Tracer != nil {
+			c.traceCallback(what)
+		}
+	}
+	err := guardTry(a.node, "object", a.ref.ID, try, of, func() error { return f(c) })
+	failSpan(c.span, err)
 	a.failedTry(what, try, err)
 	a.sawCallback(TurnEnded, what, err)
 	if err == nil {

@@ -135,7 +135,7 @@ func (l *linkConn) relayedReply(r *wire.RelayedReply, owner *buf.Buf) {
 // carriable gives a request of a goroutine of this node a place in the table, so that an
 // answer from another node finds it. Others have one.
 func (n *Node) carriable(m *message) *Error {
-	if m.kind != msgRequest || m.to == nil || m.to.away != nil {
+	if !m.asks() || m.fromSession() || m.to == nil || m.to.away != nil {
 		return nil
 	}
 	to, round := m.to, m.corr
@@ -178,6 +178,14 @@ func (n *Node) carried(c *objectCell, m *message, now clock.Mono) wire.Carried {
 		origin = m.session.owner(n)
 	case msgSessionRequest:
 		w.Kind, w.Session, w.BindingGen = wire.CarriedSessionRequest, m.session.session, m.session.gen
+	case msgOffer:
+		w.Kind = wire.CarriedOffer
+	case msgIntentSend:
+		w.Kind = wire.CarriedIntentSend
+	case msgIntentRequest:
+		w.Kind = wire.CarriedIntentRequest
+	case msgTopic:
+		w.Kind, w.Topic, w.Number = wire.CarriedTopic, []byte(m.packet.topic), m.corr
 	default:
 		w.Kind = wire.CarriedSend
 	}
@@ -210,13 +218,27 @@ func (c *objectCell) arrived(w *wire.Carried, then clock.Mono, from process, lin
 		s.kind = msgSessionSend
 	case wire.CarriedSessionRequest:
 		s.kind = msgSessionRequest
+	case wire.CarriedOffer:
+		s.kind = msgOffer
+	case wire.CarriedIntentSend:
+		s.kind = msgIntentSend
+	case wire.CarriedIntentRequest:
+		s.kind = msgIntentRequest
+	case wire.CarriedTopic:
+		s.kind, s.corr = msgTopic, w.Number
+	case wire.CarriedNews:
+		return newsCarried(w, origin, s)
 	case wire.CarriedSend: // as it is
 	}
 	if s.asks() {
 		s.to = &waiter{away: &wayBack{to: origin, via: processOf(&w.Via), corr: w.Correlation, hop: from}}
 	}
 	p := c.typ.packets[buf.View(w.Name)]
-	if p == nil {
+	switch {
+	case s.kind == msgTopic:
+		name := strings.Clone(buf.View(w.Name))
+		p = &packetType{name: name, topic: strings.Clone(buf.View(w.Topic)), send: c.typ.topics[name]}
+	case p == nil:
 		p = &packetType{name: strings.Clone(buf.View(w.Name))}
 	}
 	o := Outgoing{Codec: w.Codec, Metadata: w.Metadata, Payload: w.Payload}

@@ -25,15 +25,16 @@ type Channel struct {
 // with it.
 //
 // Invariant: a name's servers are the published links whose latest offer has a weight for it.
-// Each change of one of these is followed by a look at all of them, under mu; so whichever of
-// two changes comes last sees both.
+// Who asks for them looks at all links, under mu, if one of these has changed since the last
+// look; so whichever of two changes comes last is seen. What a peer's offer costs is in
+// proportion to its length, however many links there are and however often it changes.
 type channels struct {
 	mesh *mesh
 	any  bool // this node serves some
 	// waiting are the senders that wait for a first server.
 	waiting atomic.Int64
-	// servers has a name as long as somebody serves it, so peers bound it.
-	servers *cmap.Map[*servers]
+	// servers has a name as long as somebody offers it, so peers bound it.
+	servers *cmap.Map[*serving]
 
 	mu     sync.Mutex
 	rests  bool      // peers were told that nothing is taken, as the node is Relocating or Relocated
@@ -42,16 +43,26 @@ type channels struct {
 	offers map[*linkConn]map[string]uint16
 }
 
-// servers are the candidates for one channel. The set does not change.
+// serving is who serves one channel.
+type serving struct {
+	now atomic.Pointer[servers] // nil: something has changed since the last look
+
+	// Guarded by channels.mu.
+	offers int      // with a weight for it
+	last   *servers // that a look has found
+}
+
+// servers are the candidates for one channel. The set does not change; another one is another
+// value, so that who waits for one of them finds out.
 type servers struct {
-	links []*linkConn
+	links []*linkConn // by RID
 
 	mu     sync.Mutex
 	choice *balance.Chooser // by index in links
 }
 
 func newChannels(m *mesh) *channels {
-	c := &channels{mesh: m, servers: cmap.New[*servers](), offers: map[*linkConn]map[string]uint16{}}
+	c := &channels{mesh: m, servers: cmap.New[*serving](), offers: map[*linkConn]map[string]uint16{}}
 	c.own = m.serves()
 	c.any = len(c.own) > 0
 	slices.SortFunc(c.own, func(a, b Channel) int { return strings.Compare(a.Name, b.Name) })
@@ -200,18 +211,18 @@ func (c *channels) replace(l *linkConn, now map[string]uint16) {
 		delete(c.offers, l)
 	}
 	changed := false
-	look := func(name string, was, is uint16) {
+	compare := func(name string, was, is uint16) {
 		if was != is {
 			changed = true
-			c.look(name)
+			c.changed(name, was, is)
 		}
 	}
 	for name, weight := range before {
-		look(name, weight, now[name])
+		compare(name, weight, now[name])
 	}
 	for name, weight := range now {
 		if _, both := before[name]; !both {
-			look(name, 0, weight)
+			compare(name, 0, weight)
 		}
 	}
 	c.mu.Unlock()
@@ -220,34 +231,76 @@ func (c *channels) replace(l *linkConn, now map[string]uint16) {
 	}
 }
 
-// look makes the set of a name's servers anew; the caller holds mu.
-func (c *channels) look(name string) {
-	next := new(servers)
-	var candidates []balance.Candidate
-	for rid, l := range c.mesh.links.all() {
-		if weight := c.offers[l][name]; weight > 0 {
-			next.links = append(next.links, l)
-			candidates = append(candidates, balance.Candidate{Name: rid, Weight: int(weight)})
-		}
+// changed notes that a link's weight for a name has changed; the caller holds mu.
+func (c *channels) changed(name string, was, is uint16) {
+	s, ok := c.servers.Load(name)
+	if !ok {
+		s = new(serving)
+		c.servers.Store(name, s)
 	}
-	if len(candidates) == 0 {
+	switch {
+	case was == 0:
+		s.offers++
+	case is == 0:
+		s.offers--
+	}
+	s.now.Store(nil)
+	if s.offers == 0 {
 		c.servers.Delete(name)
-		return
 	}
-	var before *balance.Chooser
-	if s, ok := c.servers.Load(name); ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		before = s.choice
-	}
-	next.choice = balance.New(candidates, before)
-	c.servers.Store(name, next)
 }
 
 // of returns the present servers of a channel, or nil.
 func (c *channels) of(name string) *servers {
-	s, _ := c.servers.Load(name)
-	return s
+	s, ok := c.servers.Load(name)
+	if !ok {
+		return nil
+	}
+	now := s.now.Load()
+	if now == nil {
+		now = c.look(name)
+	}
+	if now == nil || len(now.links) == 0 {
+		return nil
+	}
+	return now
+}
+
+// look finds a name's servers. If they are those that they were, only their weights change, and
+// who waits for one of them need not know.
+func (c *channels) look(name string) *servers {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.servers.Load(name)
+	if !ok {
+		return nil
+	}
+	if now := s.now.Load(); now != nil {
+		return now
+	}
+	next := new(servers)
+	for _, l := range c.mesh.links.all() {
+		if c.offers[l][name] > 0 {
+			next.links = append(next.links, l)
+		}
+	}
+	slices.SortFunc(next.links, func(a, b *linkConn) int { return strings.Compare(a.peer.RID, b.peer.RID) })
+	candidates := make([]balance.Candidate, len(next.links))
+	for i, l := range next.links {
+		candidates[i] = balance.Candidate{Name: l.peer.RID, Weight: int(c.offers[l][name])}
+	}
+	var before *balance.Chooser
+	if last := s.last; last != nil {
+		last.mu.Lock()
+		defer last.mu.Unlock()
+		if before = last.choice; slices.Equal(last.links, next.links) {
+			next = last
+		}
+	}
+	next.choice = balance.New(candidates, before)
+	s.last = next
+	s.now.Store(next)
+	return next
 }
 
 // next chooses a server and returns its index.
@@ -264,17 +317,21 @@ func (s *servers) instead(chosen int, tried []bool) int {
 	return s.choice.Instead(chosen, func(i int) bool { return tried[i] })
 }
 
-// WaitChannel waits until that many nodes serve a channel and take messages; others than this
+// WaitServers waits until that many nodes serve a channel and take messages; others than this
 // one, if the channel has no connections of its own.
-func (n *Node) WaitChannel(ctx context.Context, name string, servers int) error {
-	m, err := n.channelMesh(&Target{ID: name})
+func (n *Node) WaitServers(ctx context.Context, to *Target, servers int) error {
+	const op = "wait for servers"
+	if to.to != toChannel {
+		return fail(errkind.InvalidOperation, op, to.ID, "the address is not that of a channel")
+	}
+	m, err := n.channelMesh(to)
 	if err != nil {
-		return err.of("wait for channel", name)
+		return err.of(op, to.ID)
 	}
 	for {
 		changed := n.news.watch()
 		ready := 0
-		if s := m.channels.of(name); s != nil {
+		if s := m.channels.of(to.ID); s != nil {
 			ready = len(s.links)
 		}
 		if ready >= servers {
@@ -282,8 +339,12 @@ func (n *Node) WaitChannel(ctx context.Context, name string, servers int) error 
 		}
 		select {
 		case <-changed:
+		case <-n.life.Done():
+			return errStopping.of(op, to.ID)
 		case <-ctx.Done():
-			return fail(errkind.DeadlineExceeded, "wait for channel", name, "%d of %d servers are ready", ready, servers)
+			err := fail(errkind.DeadlineExceeded, op, to.ID, "%d of %d servers are ready", ready, servers)
+			err.Err = ctx.Err()
+			return err
 		}
 	}
 }

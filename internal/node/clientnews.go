@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/zlnode/zlnode/engine"
@@ -80,6 +81,22 @@ func (s *spotNews) take() spotNotice {
 	return m
 }
 
+// behind returns what is told behind so many others.
+func (s *spotNews) behind(others int) spotNotice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting[others]
+}
+
+// takeBehind takes it.
+func (s *spotNews) takeBehind(others int) spotNotice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.waiting[others]
+	s.waiting = slices.Delete(s.waiting, others, others+1)
+	return m
+}
+
 // tellSpot tells the Actor's Spot, in the Spot's own turn, what has become of the client:
 // once for each binding that it is gone (MB-03, MB-04). ended, if not nil, is called when it
 // has been told, or has ended.
@@ -99,23 +116,28 @@ func (n *Node) tellSpot(news clientNews, spot *objectCell, actor ActorRef, ended
 
 // tellNext has a turn of the Spot take what it is told next. There is one for each notice.
 func (n *Node) tellNext(spot *objectCell) {
-	spot.lifecycle(func(t *turn) {
+	turn := controlMessage(func(t *turn) {
 		if t.refused == nil && !n.mayAct(clock.Now()) {
 			n.late.add(func() { n.tellNext(spot) })
 			return
 		}
 		m := spot.news.take()
-		defer func() { // also if the callback ends its goroutine
-			n.disconnects.Add(-1)
-			if m.ended != nil {
-				m.ended(nil)
-			}
-		}()
+		defer n.told(&m) // also if the callback ends its goroutine
 		if t.refused == nil {
 			name, f := m.news.callback(spot.typ)
 			_ = spot.callback(t.claim, name, clock.Never, func(c *Call) error { return f(c, spot.instance, m.actor) })
 		}
 	})
+	turn.packet = newsPacket
+	spot.box.PushLifecycle(turn)
+}
+
+// told is for a notice that the Spot, or its next node, has.
+func (n *Node) told(m *spotNotice) {
+	n.disconnects.Add(-1)
+	if m.ended != nil {
+		m.ended(nil)
+	}
 }
 
 // goesOn takes the connection's end, and reports whether the Session goes on without it. If so

@@ -196,6 +196,9 @@ func (c *creating) perform(e *creation.SourceEffect) (happened creation.SourceEv
 		happened.Op = store.OperationKey{SourceRID: n.cfg.RID, SourceLifecycle: n.lifecycle(), Op: newOpID()}
 	case creation.SourceReserve:
 		happened.Is = creation.SourceReserved
+		if n.cfg.Tracer != nil {
+			trace.SpanFromContext(c.ctx).SetAttributes(operationOf(e.Op.Op))
+		}
 		c.take(&e.Place, e.Op.Op)
 		happened.Change, happened.Err = n.store.Reserve(c.ctx, store.Reserve{
 			Kind: c.req.Kind, ID: c.req.ID, Type: c.req.Type, Wide: c.wide, TargetRID: e.Place.RID, TargetLifecycle: e.Place.Lifecycle,

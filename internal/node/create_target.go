@@ -232,6 +232,7 @@ func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 	c.cell = n.newCell(typ, refOf(row), row.Version, c.held)
 	ctx, cancel := context.WithDeadline(n.life, c.job.Deadline.Time())
 	defer cancel()
+	ctx, span := n.traceCreation(ctx, c.job.Op.Op, c.cell)
 	decided := make(chan creation.TargetEvent)
 	cell, placed := c.cell, c.placed
 	started := n.tasks.Go(func() {
@@ -239,6 +240,7 @@ func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 			defer n.creations.leave()
 		}
 		staged := n.decide(ctx, cell, row.Create.Request)
+		endSpan(span, endOfStaging(&staged))
 		wanted := staged.Failure == nil && !staged.Reject
 		select {
 		case decided <- staged:
@@ -250,6 +252,7 @@ func (c *creationRun) stage(row *store.Authority) creation.TargetEvent {
 		}
 	})
 	if !started {
+		endSpan(span, errStopping)
 		return creation.TargetEvent{Is: creation.TargetStaged, Failure: failureOf(errStopping)}
 	}
 	c.placed = false // the task leaves it

@@ -51,6 +51,7 @@ var (
 	errDoorCrowded   = &Error{Kind: errkind.CapacityExceeded, Text: "too many clients connect or authenticate at once"}
 	errAuthTwice     = &Error{Kind: errkind.InvalidOperation, Text: "the client has authenticated before"}
 	errStoppingThere = &Error{Kind: errkind.Unavailable, Text: "the other node is shutting down and takes nothing new"}
+	errStoppedThere  = &Error{Kind: errkind.Unavailable, Text: "the other node has shut down before it came to the message, which was not executed"}
 	errStopping      = &Error{Kind: errkind.ShuttingDown, Text: "the node is shutting down"}
 	errLinkLost      = &Error{Kind: errkind.Unavailable, Text: "the link to the other node was lost; the request may have run"}
 	errNoYield       = &Error{Kind: errkind.InvalidOperation, Text: "only handlers of a SpotWide User Spot, of its members and of an Instance Spot can yield; wait with the call itself"}

@@ -108,6 +108,7 @@ func (n *Node) Relocate(ctx context.Context, r RelocateRequest) (RelocateResult,
 }
 
 func (h *hosting) ask(r RelocateRequest) (host.Answer, *relocationEnd) {
+	begins := false
 	h.mu.Lock()
 	a := h.core.Ask(clock.Now(), r)
 	var end *relocationEnd
@@ -117,10 +118,14 @@ func (h *hosting) ask(r RelocateRequest) (host.Answer, *relocationEnd) {
 			end.ctx, end.cancel = context.WithCancel(h.units)
 			h.waiting[a.Op], h.ids[a.Op] = end, newOpID()
 			delete(h.ids, a.Op-2) // at most one trails
+			begins = true
 		}
 	}
 	next := h.stepped()
 	h.mu.Unlock()
+	if begins {
+		h.node.log.Info().Stringer("mode", r.Mode).Str("version", r.Version).Dur("timeout", r.Timeout).Msg("a relocation of this node begins")
+	}
 	h.perform(&next)
 	return a, end
 }

@@ -1,12 +1,17 @@
 package node
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/host"
+	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -97,5 +102,24 @@ func TestWhatKeepsAUnitHereHasAReason(t *testing.T) {
 	n.stopping.Store(true)
 	if got := n.whyStayed(c, &unitEnd{result: unitStayed, err: errStopping}); got != host.ShutdownRequested {
 		t.Errorf("of a node that stops: %v", got)
+	}
+}
+
+// A unit that stands still for more than a second is a warning, once for many, and nothing else
+// comes of it.
+func TestAMoveThatTakesLongIsAWarning(t *testing.T) {
+	var log bytes.Buffer
+	n := storedNode(t, &scripted{})
+	n.log = zerolog.New(&log)
+	times := &n.counters.moves[wire.UnitInstance]
+	for _, took := range []time.Duration{time.Second, time.Second + 1, time.Minute} {
+		n.stoodStill(&times.sourceStop, wire.UnitInstance, "quest-7", "at its source", took)
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 1 || !strings.Contains(lines[0], "quest-7") || !strings.Contains(lines[0], `"kind":"InstanceSpot"`) || !strings.Contains(lines[0], `"level":"warn"`) {
+		t.Errorf("it says %q", lines)
+	}
+	if s := n.moveStats(); s.Kinds[wire.UnitInstance].SourceStop.Count != 3 || s.SourceStop.Count != 3 || s.SourceStop.Max != time.Minute {
+		t.Errorf("counted are %+v", s)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/mailbox"
 	"github.com/zlnode/zlnode/relay"
+	"github.com/zlnode/zlnode/store"
 )
 
 // incoming is an Actor's temporary queue: the consumer of its mailbox at the target from
@@ -60,7 +61,11 @@ func (i *incoming) take(l *linkConn, r *wire.Relay, body []byte, paid uint32, ow
 	c := controlMessage(func(t *turn) {
 		defer owner.Free()
 		if t.refused != nil {
-			m.refuse(i.cell.Load().node, t.refused)
+			refused := t.refused
+			if m.intends() && refused == errGone {
+				refused = errNotHere // it was not taken, and may be for the next incarnation
+			}
+			m.refuse(i.cell.Load().node, refused)
 			return
 		}
 		switch i.in.Accept(seq, carried) {
@@ -147,7 +152,7 @@ func (i *incoming) drop(claim *mailbox.Claim[message], err *Error) {
 	for k := range i.relayed {
 		i.relayed[k].done()
 	}
-	l := n.linkOf(i.from)
+	l, away := n.linkOf(i.from), i.cell.Load().turnsAway(err)
 	for k := range i.rest {
 		m := &i.rest[k]
 		claim.Release(m.kept)
@@ -157,11 +162,11 @@ func (i *incoming) drop(claim *mailbox.Claim[message], err *Error) {
 		case m.kind == msgSend && l != nil && n.forward(l, i.cell.Load(), &m.message):
 			m.done()
 		default:
-			m.refuse(n, err)
+			away.Consume(claim, &m.message)
 		}
 	}
 	i.saved, i.relayed, i.rest = nil, nil, nil
-	i.cell.Load().become(claim, &refusal{node: n, err: err})
+	i.cell.Load().become(claim, away)
 	i.cell.Load().vacate()
 }
 
@@ -171,7 +176,7 @@ func (n *Node) forward(l *linkConn, c *objectCell, m *message) bool {
 		return false
 	}
 	w := wire.ActorMessage{
-		ID: []byte(c.ref.ID), Op: n.operations.Add(1), Hops: m.hops() + 1,
+		ID: []byte(c.ref.ID), Spot: c.typ.Kind != store.Actor, Op: n.operations.Add(1), Hops: m.hops() + 1,
 		Name: []byte(m.packet.name), Codec: m.codec, Metadata: m.metadata(), Payload: m.body(),
 	}
 	record := buf.Get(w.Size())
@@ -181,6 +186,24 @@ func (n *Node) forward(l *linkConn, c *objectCell, m *message) bool {
 		record.Free()
 	}
 	return taken && err == nil
+}
+
+// accept tells the senders of offers that an open Spot has them.
+func (i *incoming) accept() {
+	n, now := i.cell.Load().node, clock.Now()
+	accept := func(m *message) {
+		if m.kind == msgOffer && !now.Reached(m.deadline) {
+			m.accept(n)
+		}
+	}
+	for k := range i.saved {
+		accept(&i.saved[k])
+	}
+	for _, held := range [][]heldMessage{i.relayed, i.rest} {
+		for k := range held {
+			accept(&held[k].message)
+		}
+	}
 }
 
 // unread puts everything in front of what is queued, in order: what was saved, what was
@@ -206,6 +229,7 @@ func (o *merging) Begin(claim *mailbox.Claim[message]) {
 	}
 	i.cell.Load().sawCallback(GateOpened, "", nil)
 	i.cell.Load().become(claim, i.cell.Load())
+	i.accept()
 	i.unread(claim)
 	if i.cell.Load().timers != nil {
 		i.cell.Load().armTimers()

@@ -20,6 +20,8 @@ import (
 // the messages that compete again.
 func (a *activation) end(e *creation.ActivationEffect) (next *objectCell) {
 	n, err, present := a.node, failed(e.Failure, a.dawn.ref.ID), a.dawn
+	n.ending.Add(1) // the place among the activations may be given back before the queue is
+	defer n.ending.Add(-1)
 	if a.cell != nil {
 		a.cell.gone.Store(true)
 		if a.taken {
@@ -85,8 +87,10 @@ func (n *Node) shutOut(c *objectCell, f func(*turn)) {
 }
 
 // abandon ends a queue that is shut, in its own turn: nobody finds it from here on, and
-// what is in it is turned away.
+// what is in it is turned away. A node that stops waits for that, with its links.
 func (n *Node) abandon(t *turn, c *objectCell, held *hold, err *Error, again bool) {
+	n.ending.Add(1)
+	c.step(func(*turn) { n.ending.Add(-1) }) // behind all of it
 	c.gone.Store(true)
 	n.leaveTable(c)
 	c.become(t.claim, &turnedAway{cell: c, err: err, again: again})
@@ -123,8 +127,13 @@ type turnedAway struct {
 func (a *turnedAway) Begin(*mailbox.Claim[message]) {}
 
 // Consume implements mailbox.Consumer.
-func (a *turnedAway) Consume(_ *mailbox.Claim[message], m *message) {
+func (a *turnedAway) Consume(claim *mailbox.Claim[message], m *message) {
 	n := a.cell.node
+	if m.packet == relayPacket && a.cell.tenure.Load() == owned { // what it brings is turned away, too
+		m.control(&turn{node: n, cell: a.cell, claim: claim})
+		m.done()
+		return
+	}
 	if m.isControl() {
 		m.refuse(n, errGone)
 		return
@@ -134,6 +143,15 @@ func (a *turnedAway) Consume(_ *mailbox.Claim[message], m *message) {
 		return
 	}
 	m.refuse(n, a.err)
+}
+
+// turnsAway is the consumer of a queue whose object has gone to another node, or did not come: what
+// can find it there does.
+func (c *objectCell) turnsAway(err *Error) mailbox.Consumer[message] {
+	if c.typ.Kind == store.InstanceSpot && err.stale {
+		return &turnedAway{cell: c, err: err, again: true}
+	}
+	return &refusal{node: c.node, err: err}
 }
 
 func (a *turnedAway) resend(m *message) bool {
@@ -207,6 +225,8 @@ func (n *Node) closeInstance(c *objectCell, held *hold, reason ClosingReason) {
 	released := n.releaseRow(c)
 	n.routes.drop(c.ref.ID)
 	if !c.stored || !released || n.stopping.Load() {
+		n.ending.Add(1)
+		defer n.ending.Add(-1)
 		c.leaveRow()
 		n.shutOut(c, func(t *turn) {
 			c.over()

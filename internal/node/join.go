@@ -127,7 +127,8 @@ func (s *joinScope) register(r *Registration, to Join) *Error {
 	if err != nil {
 		return err
 	}
-	j.trace = s.call.flow.Trace
+	j.flow = s.call.flow
+	j.flow.Correlation = bytes.Clone(j.flow.Correlation) // which is a view of the turn's message
 	s.joins = append(s.joins, j)
 	s.bytes += len(j.Request)
 	return nil
@@ -145,13 +146,14 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 	}
 	to.Actor, to.Request = actor.ref.ID, bytes.Clone(to.Request)
 	j := newPendingJoin(to, actor)
-	if !actor.joining.CompareAndSwap(nil, j) {
-		return nil, errJoinPending
-	}
 	j.counted = true
 	a.node.host.joins.Add(1)
-	_, err = a.joinable(to.Actor)         // a change that was pending may have ended meanwhile
-	// Looked at after it is counted: a relocation waits for it, or finds none.
+	if !actor.joining.CompareAndSwap(nil, j) {
+		a.node.host.joins.Add(-1)
+		return nil, errJoinPending
+	}
+	_, err = a.joinable(to.Actor) // a change that was pending may have ended meanwhile
+	// These are looked at after the Join is counted: a relocation waits for it, or finds none.
 	if spot := actor.spot.Load(); err == nil && spot != nil && spot.fate.claimed() {
 		err = errSpotMoves
 	}
@@ -159,8 +161,7 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 		err = errTakesNothing
 	}
 	if err != nil {
-		actor.joining.CompareAndSwap(j, nil)
-		a.node.host.joins.Add(-1)
+		j.uncount()
 		return nil, err
 	}
 	return j, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -30,7 +31,8 @@ type JoinDone struct {
 var errTooLateToBegin = &Error{Kind: errkind.DeadlineExceeded, Text: "the deadline passed before the callback could begin; it will not"}
 
 // askSpot has the User Spot decide about the Actor, in a turn of the Spot. When ctx has
-// ended nobody waits for it any more, and what has not begun by then does not begin.
+// ended nobody waits for it any more, and what has not begun by then does not begin. The turn is
+// of ctx's flow.
 // The visitor is in the Spot's roster, so the Spot is not closed meanwhile; unless it is
 // admitted the caller has it leave.
 func (n *Node) askSpot(ctx context.Context, spot *objectCell, v *visitor, ask JoinAsk) (Admission, *Error) {
@@ -47,7 +49,7 @@ func (n *Node) askSpot(ctx context.Context, spot *objectCell, v *visitor, ask Jo
 		case spot.typ.OnActorJoin == nil:
 			return nil
 		}
-		err := spot.callback(t.claim, what, deadlineOf(ctx), func(c *Call) (e error) {
+		err := spot.callbackAgain(t.claim, what, deadlineOf(ctx), flowOf(ctx), nil, func(c *Call) (e error) {
 			a, e := spot.typ.OnActorJoin(c, spot.instance, ask)
 			decided = Admission{Reject: a.Reject, Reply: bytes.Clone(a.Reply)} // the application may use its block again
 			return e
@@ -69,11 +71,11 @@ func (n *Node) askSpot(ctx context.Context, spot *objectCell, v *visitor, ask Jo
 // joinedSpot tells the Spot of an Actor that is in it now, in a turn of the Spot, for which it
 // waits however long that takes: a Spot that is busy costs time, not the Actor. A nil Spot is
 // an Entry Spot without a value.
-func (n *Node) joinedSpot(spot *objectCell, actor ActorRef, before *tries) *Error {
+func (n *Node) joinedSpot(spot *objectCell, actor ActorRef, of *flow.Context, before *tries) *Error {
 	if spot == nil || spot.typ.OnJoinedActor == nil {
 		return nil
 	}
-	return spot.whole(spot.lifecycle, "OnJoinedActor", before, func(c *Call) error {
+	return spot.whole(spot.lifecycle, "OnJoinedActor", of, before, func(c *Call) error {
 		return spot.typ.OnJoinedActor(c, spot.instance, actor)
 	})
 }
@@ -99,18 +101,18 @@ func (n *Node) leftSpot(spot *objectCell, actor ActorRef) {
 
 // complete tells the Actor how its Join ended, as a step of it: its messages are held by a
 // hold that runs its steps. It is waited for as in joinedSpot.
-func (n *Node) complete(cell *objectCell, done JoinDone, before *tries) *Error {
+func (n *Node) complete(cell *objectCell, done JoinDone, of *flow.Context, before *tries) *Error {
 	if cell.typ.OnJoinCompleted == nil {
 		return nil
 	}
-	return cell.whole(cell.step, "OnJoinCompleted", before, func(c *Call) error {
+	return cell.whole(cell.step, "OnJoinCompleted", of, before, func(c *Call) error {
 		return cell.typ.OnJoinCompleted(c, cell.instance, done)
 	})
 }
 
 // whole runs a callback in the object's turn, which queue finds, and waits for its end, so that
-// no two tries run at once. Only the node's end ends the wait.
-func (c *objectCell) whole(queue func(func(*turn)), what string, before *tries, f func(*Call) error) *Error {
+// no two tries run at once. Only the node's end ends the wait. of is what it belongs to, or nil.
+func (c *objectCell) whole(queue func(func(*turn)), what string, of *flow.Context, before *tries, f func(*Call) error) *Error {
 	life := c.node.life
 	return c.await(life, queue, what, func(t *turn) *Error {
 		switch {
@@ -119,6 +121,6 @@ func (c *objectCell) whole(queue func(func(*turn)), what string, before *tries, 
 		case !c.node.mayAct(clock.Now()):
 			return errNotOwner
 		}
-		return c.callbackAgain(t.claim, what, clock.Never, before, f)
+		return c.callbackAgain(t.claim, what, clock.Never, of, before, f)
 	})
 }

@@ -102,7 +102,7 @@ func (n *Node) joinHere(ctx context.Context, j *PendingJoin, spot *objectCell) {
 			return
 		}
 		visitor = v
-		a, err := n.askSpot(ctx, spot, visitor, JoinAsk{Actor: j.cell.ref, Type: j.cell.typ.Name, Codec: j.Codec, Request: j.Request})
+		a, err := n.askSpot(context.WithValue(ctx, flowKey{}, &j.flow), spot, visitor, JoinAsk{Actor: j.cell.ref, Type: j.cell.typ.Name, Codec: j.Codec, Request: j.Request})
 		if err != nil || a.Reject {
 			visitor.leave()
 			if err != nil {
@@ -147,7 +147,7 @@ func (n *Node) joined(j *PendingJoin, spot *objectCell, reply []byte) {
 		from = n.entry
 	}
 	j.insist("OnJoinedActor", func(before *tries) *Error {
-		err := n.joinedSpot(to, c.ref, before)
+		err := n.joinedSpot(to, c.ref, &j.flow, before)
 		if err != nil && to.gone.Load() {
 			return nil // there is nobody to be told any more
 		}
@@ -155,7 +155,7 @@ func (n *Node) joined(j *PendingJoin, spot *objectCell, reply []byte) {
 	})
 	n.leftSpot(from, c.ref)
 	if left != nil {
-		left.members.leave() // behind which it may be closed
+		left.memberLeft() // behind which it may be closed
 	}
 	j.decide(j.accepted(reply)) // also if it is stuck, of which finish knows
 }

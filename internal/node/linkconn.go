@@ -36,6 +36,8 @@ type linkConn struct {
 	mesh *mesh
 	conn *engine.Conn
 	dial *peer // nil: accepted
+	// gone says that nothing comes by it any more: it is closed, or about to be replaced. It is
+	// set before a link that takes its place opens.
 	gone atomic.Bool
 	// bound are the Actors here whose Session the peer has, by their ids.
 	bound *cmap.Map[*objectCell]
@@ -49,6 +51,7 @@ type linkConn struct {
 	bye      string            // the peer's goodbye
 	refused  wire.RejectReason // why the handshake ended, if one side refused the other
 	gaveWay  bool              // to another connection to the same node
+	ended    bool              // what hung on it has
 	interest topic.Heard       // the topics that its node has subscribers to
 	placing  placing           // the chunk that is being read
 
@@ -114,24 +117,9 @@ func (h *linkHandler) OnTimer(c *engine.Conn, now clock.Mono) {
 func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 	l := c.Data().(*linkConn)
 	l.gone.Store(true)
+	l.over()
 	if (reason.Code == engine.PeerClosed || reason.Code == engine.TransportError) && !l.answered && h.dial != nil {
 		reason.Text = "it said nothing; are its mesh's links by TLS as this one's, and is this a link port?"
-	}
-	if p := l.placing; p.move != nil {
-		p.move.placed(nil, &p)
-	}
-	l.unbindAll()
-	if l.pending != nil {
-		l.mesh.links.remove(l)
-		l.mesh.topics.lost(l)
-		l.mesh.channels.gone(l) // before the gate closes, which senders wait for that would come again
-		l.gate.Close()
-		l.node.streams.lost(l)
-		l.pending.fail(errLinkLost)
-		l.node.moving.lost(l)
-		if l.node.app.hearNotices() {
-			l.node.tasks.Go(func() { l.node.lostLink(l) }) // a node that stops has told its clients
-		}
 	}
 	if l.shake == nil {
 		l.mesh.peers.unlinked(l, reason.String())
@@ -151,6 +139,33 @@ func (h *linkHandler) OnClose(c *engine.Conn, reason engine.CloseReason) {
 		return
 	}
 	l.node.log.Info().Str("mesh", l.mesh.cfg.Name).Str("peer", l.peer.RID).Stringer("reason", reason).Msg("link closed")
+}
+
+// over ends what waits for this link, and what has come by it. On its loop, where it delivers
+// nothing any more.
+func (l *linkConn) over() {
+	if l.ended {
+		return
+	}
+	l.ended = true
+	if p := l.placing; p.move != nil {
+		l.placing = placing{}
+		p.move.placed(nil, &p)
+	}
+	l.unbindAll()
+	if l.pending == nil {
+		return
+	}
+	l.mesh.links.remove(l)
+	l.mesh.topics.lost(l)
+	l.mesh.channels.gone(l) // before the gate closes, which senders wait for that would come again
+	l.gate.Close()
+	l.node.streams.lost(l)
+	l.pending.fail(errLinkLost)
+	l.node.moving.lost(l)
+	if l.node.app.hearNotices() {
+		l.node.tasks.Go(func() { l.node.lostLink(l) }) // a node that stops has told its clients
+	}
 }
 
 // sayBroken logs that the connection ended before it was a link. That a stranger closed, or a
@@ -227,7 +242,7 @@ func (l *linkConn) judge(peer link.Peer) {
 	l.node.streams.open(l)
 	verdict, replaced := l.mesh.links.judge(l, peer)
 	if replaced != nil {
-		replaced.goodbye(wire.GoodbyeReplaced, engine.CloseReason{Code: engine.Replaced, Text: "a newer link to the same node"})
+		replaced.giveUp()
 	}
 	l.step(verdict)
 }
@@ -267,6 +282,15 @@ func (l *linkConn) liveStep(now clock.Mono, ev link.LiveEvent) {
 	if at, ok := l.live.NextDeadline(); ok {
 		l.conn.ArmTimer(at)
 	}
+}
+
+// giveUp ends the link for another one to the same node. What hangs on it does not wait until
+// the peer has closed its side, which a peer that dials anew may never do. Called by the loop of
+// the other one: what this one's is in the midst of comes to its end before.
+func (l *linkConn) giveUp() {
+	l.gone.Store(true)
+	l.goodbye(wire.GoodbyeReplaced, engine.CloseReason{Code: engine.Replaced, Text: "a newer link to the same node"})
+	_ = l.conn.Post(func(*engine.Conn) { l.over() }) // else it is closed
 }
 
 // goodbye ends the link in order: what was sent before still arrives.

@@ -144,6 +144,10 @@ func (l *linkConn) joinAdmit(a *wire.JoinAdmit, paid uint32) {
 	}
 	l.prepared(unit, &ref, fence, corr, func(i *moveIn) {
 		i.mu.Lock()
+		if l.gone.Load() { // it is asked by a later link, or was
+			i.mu.Unlock()
+			return
+		}
 		i.asked, i.request, i.codec, i.op, i.spotID, i.member = waiting{l, corr}, request, codec, op, ask.SpotID, !unit.IsSpot()
 		i.mu.Unlock()
 		i.tell(relay.TargetEvent{Is: relay.TargetAsked, Ask: ask, Deadline: deadline, MayAct: true})
@@ -177,6 +181,10 @@ func (l *linkConn) restore(r *wire.Restore) {
 	}
 	l.prepared(unit, &ref, want.Fence(), corr, func(i *moveIn) {
 		i.mu.Lock()
+		if l.gone.Load() { // as in joinAdmit
+			i.mu.Unlock()
+			return
+		}
 		if i.sent == 0 {
 			i.sent = now
 		}

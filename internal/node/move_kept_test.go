@@ -250,6 +250,28 @@ func TestATargetKnowsAMoveForAsLongAsItsSourceFollows(t *testing.T) {
 	}
 }
 
+// What is sent at the node that an object has left is not lost when the follow ends, though the
+// table has the object a moment longer.
+// req: MF-01
+func TestWhatIsSentWhereAnObjectWasTakesThePresentRouteInTime(t *testing.T) {
+	w := newFollowed(t, func(*Config) {})
+	out, _ := w.goes()
+	end := clock.Mono(out.until.Load())
+	w.a.sweepMoves(end.Add(-followSlack))
+	w.sendFrom(w.a, "note", "by the follow")
+	w.a.sweepMoves(end.Add(-followSlack / 4))
+	ended := relay.NewFollow(store.ObjectGen(out.cell.ref.ObjectGen), store.OwnerGen(out.cell.ref.OwnerGen)+1, clock.Now(), 0)
+	inTurnOf(t, out.cell, func() bool { out.mover.Load().follow = ended; return true })
+	w.sendFrom(w.a, "note", "by the present route")
+	for _, line := range []string{"b by the follow", "b by the present route"} {
+		until(t, line, func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return slices.Contains(w.ran, line)
+		})
+	}
+}
+
 // What was relayed and not acknowledged takes none of the node's budget once its Actor is gone.
 func TestWhatWasRelayedGivesTheNodesBudgetBackWithItsActor(t *testing.T) {
 	n := storedNode(t, &scripted{})

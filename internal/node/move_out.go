@@ -167,20 +167,19 @@ func (o *moveOut) moved(row *store.Authority) {
 			value = m.cell.instance
 		}
 		m.cell.tenure.Store(leaving)
-		m.mover.Load().left(t.claim, n.linkOf(m.to), there, version)
+		m.mover.Load().left(t.claim, n.linkOf(m.to), there, version, m.followsFor())
 		m.now.Store(&there)
 		return nil
 	}) // refused only if the node ends
-	until := int64(clock.Now().Add(n.cfg.MessageFollowDuration))
 	for _, m := range o.all() {
 		n.routes.drop(m.cell.ref.ID)
 		n.counters.movedOut.Add(1)
-		m.until.Store(until)
+		m.until.Store(int64(clock.Now().Add(m.followsFor())))
 	}
 	o.log("a move is committed", nil)
 	failpoint.Hit("R14.S.after")
 	if o.unit.IsSpot() {
-		o.closeBehind(value)
+		o.leaveShell(value)
 	}
 }
 
@@ -251,13 +250,21 @@ func (o *moveOut) found() {
 }
 
 // forget ends the follow.
+//
+// What this node's own code sends has no old route: it is looked up in the object table, and
+// followed for as long as it may have been found there.
 func (o *moveOut) forget() {
 	n := o.node
+	if !o.hidden {
+		o.hidden = true
+		n.leaveTable(o.cell)
+		o.until.Store(int64(clock.Now().Add(sweepPause)))
+		return
+	}
 	if now := o.now.Load(); now != nil && !o.left.Swap(true) { // the target's word did not come
 		o.leftSpot(*now)
 	}
 	n.moves.out.Delete(o.id.key())
-	n.leaveTable(o.cell)
 	if l := n.linkOf(o.to); l != nil { // nothing more is relayed
 		l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
 	}

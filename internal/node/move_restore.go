@@ -1,6 +1,8 @@
 package node
 
 import (
+	"context"
+
 	"github.com/zlnode/zlnode/chunker"
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
@@ -18,6 +20,8 @@ type staged struct {
 	timers   *timer.Set
 	binding  binding
 	saved    []message
+	topics   []subscription // of a Spot
+	began    uint64
 	failure  *relay.Failure
 
 	clientGone bool // the Session that the Actor was bound to is over
@@ -25,6 +29,7 @@ type staged struct {
 
 var (
 	errRestoreLate = &relay.Failure{Kind: errkind.DeadlineExceeded, Text: "its factory and its adapter did not end by the move's deadline"}
+	errSpotLate    = &relay.Failure{Kind: errkind.DeadlineExceeded, Text: "its spot did not open at the target by the move's deadline"}
 	errFixedHere   = &relay.Failure{Kind: errkind.Rejected, Text: "its type has DisableRelocation at the target; all nodes give a type the same policy"}
 )
 
@@ -42,11 +47,11 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 	if i.unit == wire.UnitWide {
 		return i.stageWide(e)
 	}
-	if happened.Failure = i.findSpot(); happened.Failure != nil {
-		return happened
-	}
 	ctx, cancel := untilTime(n.life, e.Deadline)
 	defer cancel()
+	if happened.Failure = i.findSpot(ctx); happened.Failure != nil {
+		return happened
+	}
 	if full := n.movesIn.enter(ctx, deadlineOf(ctx)); full != nil {
 		happened.Failure = failureOfMove(full)
 		return happened
@@ -91,16 +96,24 @@ func (i *moveIn) stage(e *relay.TargetEffect) relay.TargetEvent {
 // take makes what restoring gave the object's.
 func (i *moveIn) take(s *staged) {
 	i.cell.instance, i.binding, i.clientGone, i.queue.saved = s.instance, s.binding, s.clientGone, s.saved
+	i.topics, i.subscribed = s.topics, s.began
 	i.setTimers(s.timers)
 }
 
-// findSpot finds the Spot of an Actor that follows it to this node.
-func (i *moveIn) findSpot() *relay.Failure {
+// findSpot finds the Spot of an Actor that follows it to this node, and waits until that is open.
+func (i *moveIn) findSpot(ctx context.Context) *relay.Failure {
 	i.mu.Lock()
 	id, member := i.spotID, i.member
 	i.mu.Unlock()
 	if i.unit != wire.UnitActor || !member {
 		return nil
+	}
+	if comes, ok := i.node.moves.preparing.Load(id); ok {
+		select {
+		case <-comes.over:
+		case <-ctx.Done():
+			return errSpotLate
+		}
 	}
 	if i.spot = i.node.cellOf(id, store.UserSpot); i.spot == nil || i.spot.tenure.Load() != owned || i.spot.gone.Load() {
 		return &relay.Failure{Kind: errkind.NotFound, Text: "the spot of the actor is not at node " + i.node.cfg.RID}
@@ -157,6 +170,10 @@ func (c *objectCell) restoreFrom(b []byte, sent clock.Mono, from process) (s sta
 			return lost(err)
 		}
 	}
+	for topic, number := range m.Subscriptions {
+		s.topics = append(s.topics, subscription{string(topic), number})
+	}
+	s.began = m.Began
 	s.clientGone = m.ClientGone
 	if m.HasBinding {
 		var unreachable *Error

@@ -51,6 +51,7 @@ type moveOut struct {
 	targetGone bool // the Source knows that the target's process is over
 
 	until    atomic.Int64             // clock.Mono; when the follow is over
+	hidden   bool                     // nobody finds what is left here any more; of the sweeper
 	stranded atomic.Bool              // it ended without a word of the Actor
 	left     atomic.Bool              // the Spot here was told that the Actor has left
 	now      atomic.Pointer[ActorRef] // where it is, once that is known
@@ -90,7 +91,7 @@ func (n *Node) moveActor(ctx context.Context, j *PendingJoin, to moveTarget) {
 	if !j.commits() { // from here on the Source says how it ends
 		return
 	}
-	end, known := o.runKnown(j.trace)
+	end, known := o.runKnown(j.flow.Trace)
 	if !known {
 		return
 	}

@@ -47,6 +47,10 @@ type moveIn struct {
 
 	clientGone bool // the Actor's client is to be told of as gone
 
+	// Of a Spot: what it subscribes to, and how often it has.
+	topics     []subscription
+	subscribed uint64
+
 	events inbox[relay.TargetEvent]
 
 	mu       sync.Mutex
@@ -204,14 +208,14 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	case relay.TargetMerge:
 		happened.Is = relay.TargetMerged
 		failpoint.Hit("R12.before")
-		i.merge()
+		i.merge(&e.Row)
 		i.log("a move to here is committed", nil)
 		i.leaveRow() // which may have to be written again before a callback may run
 		failpoint.Hit("R12.after")
 	case relay.TargetJoined:
 		happened.Is = relay.TargetJoinedDone
 		failpoint.Hit("R13.before")
-		what, tell := "OnJoinedActor", func() *Error { return n.joinedSpot(i.spotHere(), i.cell.ref, &i.joinedTries) }
+		what, tell := "OnJoinedActor", func() *Error { return n.joinedSpot(i.spotHere(), i.cell.ref, nil, &i.joinedTries) }
 		if i.unit.IsSpot() {
 			what, tell = "OnInitialize", i.initialize
 		}
@@ -227,7 +231,7 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 			return happened
 		}
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
-		err := i.acting(e.Deadline, "OnJoinCompleted", func() *Error { return n.complete(i.cell, done, &i.completeTries) })
+		err := i.acting(e.Deadline, "OnJoinCompleted", func() *Error { return n.complete(i.cell, done, nil, &i.completeTries) })
 		if err != nil {
 			happened.Failure = failureOfMove(err)
 		}
@@ -247,7 +251,7 @@ func (i *moveIn) initialize() *Error {
 		if callback.run == nil {
 			continue
 		}
-		if err := c.whole(c.step, callback.what, &i.joinedTries, callback.run); err != nil {
+		if err := c.whole(c.step, callback.what, nil, &i.joinedTries, callback.run); err != nil {
 			return err
 		}
 	}
@@ -455,27 +459,34 @@ func (i *moveIn) confirm(row *store.Authority) relay.TargetEvent {
 }
 
 // merge makes the object this node's, and an aggregate all at once, with dispatch closed.
-func (i *moveIn) merge() {
-	_ = i.eachInStep(func(_ int, m *moveIn, t *turn) { m.mergeIn(t) }) // only a node that stops refuses
+func (i *moveIn) merge(row *store.Authority) {
+	_ = i.eachInStep(func(_ int, m *moveIn, t *turn) { m.mergeIn(t, row) }) // only a node that stops refuses
 	for _, m := range i.all() {
 		m.merged()
 	}
 }
 
-// mergeIn is merge in a step of the object.
-func (i *moveIn) mergeIn(t *turn) {
+// mergeIn is merge in a step of the object. The row is the unit's.
+func (i *moveIn) mergeIn(t *turn, row *store.Authority) {
 	cell := i.cell
 	i.queue.known, i.queue.upTo = true, i.queue.in.Last()
 	switch {
 	case i.unit.IsSpot():
 		t.claim.Join(cell.group.Load())
 		cell.used.Store(int64(clock.Now()))
+		cell.subscribeAgain(i.topics, i.subscribed)
+		cell.awaitMembers(row.MembersLeft)
 	case i.spot != nil:
 		g := i.spot.group.Load()
 		t.claim.Join(g)
 		cell.group.Store(g)
-		cell.spot.Store(i.spot)
-		i.visitor = nil // the Actor is a member
+		switch {
+		case i.visitor != nil:
+			cell.spot.Store(i.spot)
+			i.visitor = nil // the Actor is a member
+		case cell.spot.Load() == nil: // else it is counted
+			i.spot.memberCame(cell)
+		}
 	}
 	if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted
 		cell.bind(binding{})

@@ -50,16 +50,24 @@ var (
 func (n *Node) moveUnit(ctx context.Context, u unit, to process, deadline clock.Mono, op store.OpID, cutOver func()) unitEnd {
 	r := &relocating{node: n, unit: u, to: to, deadline: deadline, op: op, cutOver: cutOver, permitted: true}
 	defer r.leavePermit()
+	if spot := u.cell.spot.Load(); spot != nil {
+		if there, left := spot.whereTo(); left { // where its Spot is
+			r.to, to = there, there
+		}
+	}
 	if n.linkOf(to) == nil {
 		return stays(errUnitNoTarget.of(opRelocate, u.cell.ref.ID))
 	}
-	switch {
-	case u.kind == wire.UnitWide:
+	switch u.kind {
+	case wire.UnitWide:
 		return r.moveWide(ctx)
-	case u.kind.IsSpot():
+	case wire.UnitShell:
+		return r.moveShell(ctx)
+	case wire.UnitInstance:
 		return r.moveSpot(ctx)
+	default:
+		return r.moveActor(ctx)
 	}
-	return r.moveActor(ctx)
 }
 
 // relocating is a unit's move for its node.

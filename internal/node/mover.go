@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"github.com/zlnode/zlnode/engine"
 	"github.com/zlnode/zlnode/internal/buf"
 	"github.com/zlnode/zlnode/internal/clock"
@@ -54,10 +56,12 @@ type mover struct {
 
 	phase moverPhase
 	saved []heldMessage
-	held  []heldMessage
-	out   relay.Out[handed]
-	last  relay.Seq // that out has given
-	link  *linkConn
+	// savedNews are the turns among them in which a Spot would be told what waits longest.
+	savedNews int
+	held      []heldMessage
+	out       relay.Out[handed]
+	last      relay.Seq // that out has given
+	link      *linkConn
 	// unsure says that what was sent last may be lost. Nothing is sent before the target
 	// has said what it has.
 	unsure bool
@@ -101,14 +105,18 @@ func (v *mover) Consume(claim *mailbox.Claim[message], m *message) {
 	case m.packet == stepPacket || m.packet == relayPacket:
 		m.control(&turn{node: v.cell.node, cell: v.cell, claim: claim})
 		m.done()
+	case v.phase >= moverRelaying && m.kind == msgTopic:
+		v.missed(m)
 	case v.phase == moverSaving:
 		kept := claim.Keep()
 		v.saved = append(v.saved, heldMessage{message: m.take(), kept: kept})
 	case v.phase == moverHolding:
 		kept := claim.Keep()
 		v.held = append(v.held, heldMessage{message: m.take(), kept: kept})
-	case m.isControl():
+	case m.isControl() && !m.tellsNews():
 		m.refuse(v.cell.node, errMoving)
+	case v.home != nil && m.tellsNews():
+		v.newsHome(m)
 	case v.home != nil:
 		v.home.box.PushControl(m.take()) // one turn's worth: what had come before the return
 	default:
@@ -126,7 +134,10 @@ func (c *captured) size() int { return len(c.head) + len(c.queue) + len(c.state)
 func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 	c, n := v.cell, v.cell.node
 	v.phase = moverHolding
-	m := wire.MoveState{SpotID: []byte(c.context.SpotID())}
+	m := wire.MoveState{SpotID: []byte(c.context.SpotID()), Topics: c.subscriptions(), Began: c.began}
+	if c.typ.Kind != store.Actor {
+		m.SpotID = []byte(c.ref.ID)
+	}
 	if bound.stands() {
 		n.drained(*bound, v.id.relocation, c.ref)
 		owner := bound.key.owner(n)
@@ -157,13 +168,21 @@ func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 	now := clock.Now()
 	for i := range v.saved {
 		h := &v.saved[i]
-		if h.isControl() {
+		var w wire.Carried
+		switch {
+		case h.tellsNews():
+			w = n.carriedNews(v.capturedNews(&h.message, v.savedNews), 0)
+			if h.packet == newsPacket {
+				v.savedNews++
+			}
+		case h.isControl():
 			continue
+		default:
+			if err := n.carriable(&h.message); err != nil {
+				return got, err
+			}
+			w = n.carried(c, &h.message, now)
 		}
-		if err := n.carriable(&h.message); err != nil {
-			return got, err
-		}
-		w := n.carried(c, &h.message, now)
 		w.Hops = h.hops() // it goes where its object goes, however often
 		got.queue = w.AppendTo(got.queue)
 		m.Saved++
@@ -233,13 +252,14 @@ func (v *mover) relay(claim *mailbox.Claim[message], l *linkConn) {
 	v.held = nil
 	for i := range held {
 		h := &held[i]
-		if h.isControl() {
+		if h.isControl() && !h.tellsNews() {
 			claim.Release(h.kept)
 			h.refuse(v.cell.node, errMoving)
 			continue
 		}
 		v.passKept(claim, &h.message, h.kept)
 	}
+	v.cell.unsubscribe() // what comes of topics from here on is missed
 	failpoint.Hit("R09.after")
 	v.sendCutover()
 	n := v.cell.node
@@ -262,6 +282,10 @@ func (v *mover) pass(claim *mailbox.Claim[message], m *message) {
 
 // passKept relays a message whose share of the budgets is kept, or refuses it.
 func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox.Kept) {
+	if m.isControl() {
+		v.passNews(claim, m, kept)
+		return
+	}
 	n, now := v.cell.node, claim.Now()
 	gen, err := v.passable(now, m)
 	if err == nil {
@@ -272,15 +296,18 @@ func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox
 		m.refuse(n, err)
 		return
 	}
+	w := n.carried(v.cell, m, now)
+	w.OwnerGen = gen
+	v.passCarried(claim, &w, m.handOn(), kept) // with its answer
+	m.done()
+}
+
+// passCarried relays it, numbered. The record is the mover's until the target has it for good.
+func (v *mover) passCarried(claim *mailbox.Claim[message], w *wire.Carried, from sender, kept mailbox.Kept) {
 	v.last++
-	r := wire.Relay{
-		Relocation: v.id.relocation, Attempt: v.id.attempt, Seq: uint64(v.last), Message: n.carried(v.cell, m, now),
-	}
-	r.Message.OwnerGen = gen
+	r := wire.Relay{Relocation: v.id.relocation, Attempt: v.id.attempt, Seq: uint64(v.last), Message: *w}
 	record := buf.Get(r.Size())
 	r.AppendTo(record.Bytes()[:0])
-	from := m.handOn() // with its answer
-	m.done()
 	seq := v.out.Add(handed{record, from, kept}, record.Bytes()[wire.RelayHead:])
 	invariant.Check(seq == v.last, "relayed message %d has the number %d", v.last, seq)
 	v.send(claim, record)
@@ -290,6 +317,9 @@ func (v *mover) passKept(claim *mailbox.Claim[message], m *message, kept mailbox
 // why it does not.
 func (v *mover) passable(now clock.Mono, m *message) (uint64, *Error) {
 	if v.phase == moverFollowing {
+		if m.kind == msgSend && m.link == nil && m.hops() == 0 { // of this node, by no route: see forget
+			now = min(now, v.follow.Until()-1)
+		}
 		on, refused := v.follow.Decide(now, relay.Stray{OwnerGen: store.OwnerGen(v.cell.ref.OwnerGen), Hops: m.hops(), Deadline: m.deadline})
 		switch {
 		case refused == nil:
@@ -394,14 +424,13 @@ func (v *mover) acknowledged(claim *mailbox.Claim[message], seq uint64) bool {
 
 // left is told that the target owns the object: what is at this node is over (RL-17). The
 // originals of what travelled in the payload go. What was held goes to the target now, if
-// nobody heard of its relay-ready.
-func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, version uint64) {
+// nobody heard of its relay-ready. Messages follow for so long.
+func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, version uint64, follows time.Duration) {
 	if v.phase < moverRelaying {
 		v.relay(claim, l)
 	}
-	n := v.cell.node
 	v.phase, v.now, v.version, v.strayed = moverFollowing, now, version, clock.Now()
-	v.follow = relay.NewFollow(store.ObjectGen(now.ObjectGen), store.OwnerGen(now.OwnerGen), clock.Now(), n.cfg.MessageFollowDuration)
+	v.begin(follows)
 	for i := range v.saved {
 		m := &v.saved[i]
 		claim.Release(m.kept)
@@ -411,7 +440,7 @@ func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, v
 			m.done()
 		}
 	}
-	v.saved = nil
+	v.saved, v.savedNews = nil, 0
 	v.cell.vacate()
 }
 
@@ -455,7 +484,7 @@ func (v *mover) refuseAll(claim *mailbox.Claim[message], err, handedOn *Error) {
 		h.sender.refuse(v.cell.node, handedOn)
 		h.sender.giveBack()
 	})
-	v.cell.become(claim, &refusal{node: v.cell.node, err: err})
+	v.cell.become(claim, v.cell.turnsAway(err))
 }
 
 // notify tells the sender of a message that took an old route (MF-01).

@@ -102,10 +102,12 @@ type Node struct {
 	cordon      atomic.Pointer[cordon] // nil: none
 	leaving     atomic.Bool            // the program is about to end it
 	stopping    atomic.Bool
+	drainsUntil atomic.Int64 // see servesNoMore
 	joins       atomic.Int64 // that are under way
 	disconnects atomic.Int64 // notices of lost clients that wait for their Spot's turn
+	shells      atomic.Int64 // what is left of Spots that have gone to other nodes, until it has ended
 	late        late         // those whose turn came while the node may not act
-	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over
+	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over, and queues that are being given up
 	stopOnce    sync.Once
 	stopErr     error
 	// closingFailed: an OnClosing has failed as the node was stopped.

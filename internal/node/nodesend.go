@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/zlnode/zlnode/internal/buf"
@@ -268,37 +270,40 @@ func (b *submission) to(l *linkConn) (corr uint64, taken bool) {
 	return b.mesh.node.submitTo(l, b.channel, b.o, b.w, b.deadline)
 }
 
-// wait waits until one of the servers takes the message. As long as they are the same it keeps
-// its places in line, whatever else is news.
+// wait waits until one of the servers takes the message. It keeps its places in line, whatever
+// else is news: also at those who serve no more, which may be meant for a moment.
 func (b *submission) wait(ctx context.Context) (*linkConn, uint64, *Error) {
 	timer := time.NewTimer(min(b.mesh.node.cfg.SendTimeout, b.deadline.Sub(clock.Now())))
 	defer timer.Stop()
 	broken := map[*linkConn]bool{} // had credit and took nothing: they end, or their queue is full of replies
+	line := b.line()
+	defer line.leave()
 	for {
 		s, err := b.mesh.firstServers(ctx, b.channel, b.deadline)
 		if err != nil {
 			return nil, 0, err
 		}
-		line := b.queue(s, broken)
-		switch {
-		case len(line.places) > 0:
-		case line.crowded:
+		switch places, crowded := line.join(s, broken); {
+		case places > 0:
+		case crowded:
 			return nil, 0, creditFailure(link.ErrGateFull)
 		default:
 			return nil, 0, errNoneTakes
 		}
 		first, over := b.await(ctx, s, line, timer)
-		l := line.leave(first)
-		switch {
-		case l != nil:
+		switch l := first.link; {
+		case l == nil && over == nil:
+			clear(broken) // one may be linked anew
+		case l == nil:
+		case first.err != nil: // its gate has closed
+			broken[l] = true
+		case !slices.Contains(s.links, l):
+			l.gate.PutBack(line.size)
+		default:
 			if corr, taken := b.paid(l, line.size); taken {
 				return l, corr, nil
 			}
 			broken[l] = true
-		case first.link != nil:
-			broken[first.link] = true // its gate has closed
-		default:
-			clear(broken) // one may be linked anew
 		}
 		if over != nil {
 			return nil, 0, over
@@ -314,9 +319,11 @@ func (b *submission) await(ctx context.Context, s *servers, line *creditLine, ti
 		if b.mesh.channels.of(b.channel) != s {
 			return grant{}, nil
 		}
-		select {
-		case first = <-line.granted:
+		if first, ok := line.next(); ok {
 			return first, nil
+		}
+		select {
+		case <-line.news:
 		case <-changed:
 		case <-ctx.Done():
 			return grant{}, notSubmitted(ctx)
@@ -355,58 +362,81 @@ type grant struct {
 
 // creditLine is a place in line for the credit of several links at once.
 type creditLine struct {
-	size    int
-	granted chan grant
-	places  map[*linkConn]*link.Waiter
-	crowded bool // a gate had no place
+	size   int
+	places map[*linkConn]*link.Waiter
+
+	mu      sync.Mutex
+	decided []grant       // one per place that was, at most
+	news    chan struct{} // has one if there are some
 }
 
-// queue takes a place in line at each server.
-func (b *submission) queue(s *servers, except map[*linkConn]bool) *creditLine {
+// line returns a line without a place.
+func (b *submission) line() *creditLine {
 	m := wire.NodeMessage{Channel: []byte(b.channel), Name: []byte(b.o.Name), Metadata: b.o.Metadata, Payload: b.o.Payload}
 	if b.w != nil {
 		m.Correlation = 1
 	}
-	line := &creditLine{size: m.Size(), granted: make(chan grant, len(s.links)), places: map[*linkConn]*link.Waiter{}}
-	for _, l := range s.links {
-		if except[l] {
-			continue
-		}
-		place, err := l.gate.Await(line.size, func(err error) { line.granted <- grant{l, err} })
-		switch {
-		case err == nil:
-			line.places[l] = place
-		case errors.Is(err, link.ErrGateFull):
-			line.crowded = true
-		}
-	}
-	return line
+	return &creditLine{size: m.Size(), places: map[*linkConn]*link.Waiter{}, news: make(chan struct{}, 1)}
 }
 
-// leave gives all places up and returns a link whose credit was taken, or nil. first is what
-// was read of granted, if anything was. Credit of further links goes back.
-func (c *creditLine) leave(first grant) *linkConn {
-	decided := 0
-	for l, place := range c.places {
-		if !l.gate.Cancel(place) {
-			decided++
+// join takes a place at each server that has none yet, and returns at how many it has one.
+// crowded: a gate had no place.
+func (c *creditLine) join(s *servers, except map[*linkConn]bool) (places int, crowded bool) {
+	for _, l := range s.links {
+		switch {
+		case c.places[l] != nil:
+			places++
+			continue
+		case except[l]:
+			continue
+		}
+		place, err := l.gate.Await(c.size, func(err error) { c.decide(grant{l, err}) })
+		switch {
+		case err == nil:
+			c.places[l] = place
+			places++
+		case errors.Is(err, link.ErrGateFull):
+			crowded = true
 		}
 	}
-	var chosen *linkConn
-	keep := func(g grant) {
-		switch {
-		case g.link == nil, g.err != nil:
-		case chosen == nil:
-			chosen = g.link
-		default:
+	return places, crowded
+}
+
+func (c *creditLine) decide(g grant) {
+	c.mu.Lock()
+	c.decided = append(c.decided, g)
+	c.mu.Unlock()
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// next returns what a gate has decided, whose place it ends.
+func (c *creditLine) next() (g grant, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.decided) == 0 {
+		return grant{}, false
+	}
+	g = c.decided[0]
+	c.decided = c.decided[1:]
+	delete(c.places, g.link)
+	return g, true
+}
+
+// leave gives all places up. Credit that was given goes back.
+func (c *creditLine) leave() {
+	for l, place := range c.places {
+		if l.gate.Cancel(place) {
+			delete(c.places, l)
+		}
+	}
+	for len(c.places) > 0 { // these are decided, and tell so
+		if g, ok := c.next(); !ok {
+			<-c.news
+		} else if g.err == nil {
 			g.link.gate.PutBack(c.size)
 		}
 	}
-	if keep(first); first.link != nil {
-		decided--
-	}
-	for range decided {
-		keep(<-c.granted)
-	}
-	return chosen
 }

@@ -269,7 +269,7 @@ func (n *Node) endCell(cell *objectCell, held *hold, op store.OpID) destroyEnd {
 	for wait := createWaitMin; err == nil; wait = min(2*wait, settleWaitMax) {
 		var why store.Reason
 		kept, why, err = n.deleteRow(cell, op)
-		if why != store.NotEmpty || !n.stopping.Load() {
+		if why != store.NotEmpty || !n.stopping.Load() || cell.membersBehind() > 0 {
 			break
 		}
 		n.refuseComing(cell.ref.ID)

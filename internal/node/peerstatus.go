@@ -19,7 +19,7 @@ const (
 	PeerConfigured PeerState = iota
 	// PeerConnecting: it is being dialled, or the handshake goes on.
 	PeerConnecting
-	// PeerAdmitted: the link is open, and the peer does not serve: it starts, or stops.
+	// PeerAdmitted: the link is open, and the peer does not serve: it starts, is relocated or stops.
 	PeerAdmitted
 	// PeerReady: the link is open.
 	PeerReady

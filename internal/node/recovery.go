@@ -208,7 +208,7 @@ const (
 
 // reassertRow is for the holder of takeRow: no Destroy may remove the row meanwhile.
 func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
-	if spot := c.rowSpot; spot != nil && spot.gone.Load() { // its row is another's
+	if spot := c.rowSpot; spot != nil && spot.gone.Load() && spot.fate.shell.Load() == nil { // its row is another's
 		if spot.typ.Wide {
 			return rowIsOver // and so is that of who shares its owner
 		}
@@ -251,6 +251,9 @@ func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
 		if row.Version <= r.Version {
 			return rowInDoubt // it changed while it was read
 		}
+	case store.Missing:
+		n.log.Warn().Str("object", c.ref.ID).Msg("the row of an object was removed; the one here is over")
+		return rowIsOver
 	case store.OwnerConflict, store.GenerationConflict, store.TypeMismatch:
 	default:
 		return rowInDoubt // the lease is in doubt, or the Store is full

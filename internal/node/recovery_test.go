@@ -386,6 +386,7 @@ func TestARefusedReassertionEndsTheActorOnlyIfItsRowIsAnothers(t *testing.T) {
 		{"changed while it was read", store.VersionConflict, changing, rowInDoubt, 1},
 		{"the lease is in doubt", store.LeaseExpired, own, rowInDoubt, 1},
 		{"no room", store.CapacityExceeded, own, rowInDoubt, 1},
+		{"removed", store.Missing, store.Authority{}, rowIsOver, 1},
 		{"a later epoch", store.EpochChanged, own, epochIsOver, 1},
 		{"written", store.Applied, own, rowIsWritten, 7},
 		{"written by an earlier try", store.AlreadyApplied, own, rowIsWritten, 7},

@@ -15,16 +15,20 @@ import (
 
 var errSpotMoves = &Error{Kind: errkind.Unavailable, Text: "the spot moves to another node, as its own is being relocated"}
 
-// fate is what becomes of a Spot: a move claims it, or calls of Close were told that it ends. The
+// spotFate is what becomes of a Spot: a move claims it, or calls of Close were told that it ends. The
 // two exclude each other. Safe for concurrent use.
-type fate struct{ closes atomic.Int32 } // < 0: a move has claimed it
+type spotFate struct {
+	closes atomic.Int32           // < 0: a move has claimed it
+	shell  atomic.Pointer[shell]  // it has left; nil: it is here
+	behind atomic.Pointer[behind] // it has come before its members; nil: it has not
+}
 
-func (f *fate) claim() bool   { return f.closes.CompareAndSwap(0, -1) }
-func (f *fate) release()      { f.closes.CompareAndSwap(-1, 0) }
-func (f *fate) claimed() bool { return f.closes.Load() < 0 }
+func (f *spotFate) claim() bool   { return f.closes.CompareAndSwap(0, -1) }
+func (f *spotFate) release()      { f.closes.CompareAndSwap(-1, 0) }
+func (f *spotFate) claimed() bool { return f.closes.Load() < 0 }
 
 // promise notes that somebody is told that the Spot ends; kept, that this was tried.
-func (f *fate) promise() bool {
+func (f *spotFate) promise() bool {
 	for {
 		n := f.closes.Load()
 		if n < 0 {
@@ -36,7 +40,7 @@ func (f *fate) promise() bool {
 	}
 }
 
-func (f *fate) kept() { f.closes.Add(-1) }
+func (f *spotFate) kept() { f.closes.Add(-1) }
 
 // admits returns the place of an Actor that asks to be let in.
 func (a *objectCell) admits() (*visitor, *Error) {
@@ -102,6 +106,9 @@ func (r *relocating) claimSpot(ctx context.Context) *Error {
 // tryClaimSpot is false if there is something to be waited for.
 func (r *relocating) tryClaimSpot(ctx context.Context) (claimed bool, err *Error) {
 	c := r.unit.cell
+	if c.fate.claimed() { // whose turns wait
+		return false, errSpotMoves
+	}
 	late := r.inTurn(ctx, func(t *turn) {
 		switch {
 		case t.refused != nil:
@@ -147,27 +154,23 @@ func (n *Node) membersHere(ctx context.Context, spot *objectCell) (members []*ob
 	if spot.members.none() {
 		return nil, true, nil
 	}
-	settled = true
-	for after := ""; ; {
-		ids, err := n.store.Members(ctx, spot.ref.ID, after, store.PageMax)
-		if err != nil {
-			return nil, false, n.storeFailure(ctx, err, spot.ref.ID)
-		}
-		for _, after = range ids {
-			c := n.cellOf(after, store.Actor)
-			if c == nil || c.spot.Load() != spot {
-				settled = false
-				continue
-			}
-			if j := c.joining.Load(); j != nil && !j.relocates {
-				settled = false
-			}
-			members = append(members, c)
-		}
-		if len(ids) < store.PageMax {
-			return members, settled && int(spot.members.count.Load()) == len(members), nil
-		}
+	ids, err := n.memberIDs(ctx, spot.ref.ID)
+	if err != nil {
+		return nil, false, err
 	}
+	settled = true
+	for _, id := range ids {
+		c := n.cellOf(id, store.Actor)
+		if c == nil || c.spot.Load() != spot {
+			settled = false
+			continue
+		}
+		if j := c.joining.Load(); j != nil && !j.relocates {
+			settled = false
+		}
+		members = append(members, c)
+	}
+	return members, settled && int(spot.members.count.Load()) == len(members), nil
 }
 
 // captureCalm is capture for a Spot, of which no turn may be in a Yield: those have their time

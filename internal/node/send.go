@@ -35,13 +35,15 @@ func (n *Node) Target(id string, spot bool) Target {
 	return Target{ID: id, spot: spot, near: near}
 }
 
-// here returns the object if it is at this node.
+// here returns the object if it is at this node, or was and is followed from here.
 func (n *Node) here(to *Target) *objectCell {
 	if to.near != nil && !to.near.gone.Load() {
 		return to.near
 	}
-	cell, _ := n.actors.Load(to.ID)
-	return cell
+	if cell, ok := n.actors.Load(to.ID); ok && !cell.parted.Load() {
+		return cell
+	}
+	return nil
 }
 
 // Outgoing is a message on its way to an object. The bytes are copied before the

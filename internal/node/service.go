@@ -212,8 +212,8 @@ func (l *linkConn) nodeMessage(m *wire.NodeMessage, owner *buf.Buf, paid uint32)
 	switch {
 	case to == nil || to.mesh != nil && to.mesh != l.mesh:
 		err = fail(errkind.NotFound, "", "", "node %s does not serve the channel", l.node.cfg.RID)
-	case to.mesh == nil && l.node.stopping.Load(): // nothing tells others to ask no more, as a channel's weight does
-		err = errStoppingThere
+	case to.mesh == nil && l.node.stopping.Load(), to.mesh != nil && l.node.servesNoMore():
+		err = errStoppingThere // of a channel who asks has been told by its weight
 	default:
 		o := Outgoing{Name: buf.View(m.Name), Codec: m.Codec, Metadata: m.Metadata, Payload: m.Payload}
 		err = to.push(s, &o, deadlineAfter(m.DeadlineMS), &arrival{owner: owner})
@@ -236,6 +236,9 @@ func (s *service) push(from sender, o *Outgoing, deadline clock.Mono, a *arrival
 	switch {
 	case s.closed:
 		s.mu.Unlock()
+		if from.link != nil {
+			return errStoppingThere
+		}
 		return errStopping
 	case !s.hasRoom(cost):
 		s.mu.Unlock()
@@ -311,7 +314,11 @@ func (s *service) close() {
 	}
 	s.mu.Unlock()
 	for i := range left {
-		left[i].sender.refuse(s.node, errStopping)
+		err := errStopping
+		if left[i].sender.link != nil { // for who asks, a node that is not ready (FO-06)
+			err = errStoppedThere
+		}
+		left[i].sender.refuse(s.node, err)
 		left[i].done()
 	}
 }

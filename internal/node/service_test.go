@@ -18,6 +18,7 @@ import (
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/link"
+	"github.com/zlnode/zlnode/internal/wire"
 )
 
 func TestAServiceQueueIsAQueue(t *testing.T) {
@@ -226,7 +227,8 @@ func TestALateRequestToAServiceDoesNotRun(t *testing.T) {
 	}
 }
 
-// Who waits in several lines takes credit in one, or in none, whatever is given meanwhile.
+// Who waits in several lines takes credit in one at a time, and leaves none behind, whatever is
+// given meanwhile.
 func TestCreditOfSeveralLinksIsTakenOnce(t *testing.T) {
 	const window, size = 8 << 20, 1 << 20
 	for round := range 200 {
@@ -238,7 +240,11 @@ func TestCreditOfSeveralLinksIsTakenOnce(t *testing.T) {
 			}
 		}
 		b := &submission{mesh: &mesh{node: &Node{}}, channel: "c", o: &Outgoing{Name: "n", Payload: make([]byte, size)}}
-		line := b.queue(&servers{links: links}, map[*linkConn]bool{links[2]: round%2 == 0})
+		line := b.line()
+		places, crowded := line.join(&servers{links: links}, map[*linkConn]bool{links[2]: round%2 == 0})
+		if want := 2 + round%2; places != want || crowded {
+			t.Fatalf("%d places, crowded %v; want %d", places, crowded, want)
+		}
 		var wg sync.WaitGroup
 		for _, l := range links {
 			wg.Go(func() {
@@ -249,21 +255,21 @@ func TestCreditOfSeveralLinksIsTakenOnce(t *testing.T) {
 		}
 		var first grant
 		if round%4 > 1 {
-			first = <-line.granted
+			<-line.news
+			if first, _ = line.next(); first.link == nil || first.err != nil {
+				t.Fatalf("it is told of %+v", first)
+			}
 		}
-		chosen := line.leave(first)
+		line.leave()
 		wg.Wait()
 		for i, l := range links {
 			want := window
-			if l == chosen {
+			if l == first.link {
 				want -= line.size
 			}
 			if l.gate.Left() != want {
 				t.Fatalf("link %d has %d bytes of credit, want %d", i, l.gate.Left(), want)
 			}
-		}
-		if chosen == nil && first.link != nil {
-			t.Fatal("credit was given and none is taken")
 		}
 	}
 }
@@ -307,6 +313,44 @@ func TestNewsOfOthersTakesNoPlaceInLine(t *testing.T) {
 			m.node.news.tell()
 		}
 		synctest.Wait()
+		if len(ended) > 0 {
+			t.Errorf("it has ended: %v", <-ended)
+			return
+		}
+		if err := <-ended; err != errNotSubmitted { // a minute later
+			t.Error(err)
+		}
+	})
+}
+
+// A server that says that it takes nothing, and then that it does, takes no place in line.
+func TestAWeightThatChangesToAndFroTakesNoPlaceInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := meshOfChannels()
+		m.node.cfg.SendTimeout = time.Minute
+		flips, _ := serverOf(m, "a", 10), serverOf(m, "b", 10)
+		b := &submission{mesh: m, channel: "c", o: &Outgoing{Name: "n"}, deadline: clock.Now().Add(time.Hour)}
+		ended := make(chan *Error, 1)
+		go func() {
+			_, _, err := b.wait(t.Context())
+			ended <- err
+		}()
+		synctest.Wait()
+		var behind atomic.Bool
+		if _, err := flips.gate.Await(1, func(error) { behind.Store(true) }); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			m.channels.replace(flips, map[string]uint16{"c": uint16(i % 2 * 100)})
+			synctest.Wait()
+		}
+		if err := flips.gate.Give(1); err != nil { // too little for who is first
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if behind.Load() {
+			t.Error("who came later is before who waited")
+		}
 		if len(ended) > 0 {
 			t.Errorf("it has ended: %v", <-ended)
 			return
@@ -426,6 +470,42 @@ func TestServersAreWhoOffersOverAPresentLink(t *testing.T) {
 			t.Fatal("without links something is left")
 		}
 	})
+}
+
+// What a peer says costs what it has to say: nobody looks at all links for it until a message
+// asks, and then once.
+func TestOffersThatChangeAreLookedAtWhenSomebodyAsks(t *testing.T) {
+	m := meshOfChannels()
+	both := [2]map[string]uint16{{}, {}}
+	for i := range wire.MaxOffered {
+		both[0][fmt.Sprint(i)], both[1][fmt.Sprint(i)] = 1, 2
+	}
+	restless, other := serverOf(m, "restless", 1), serverOf(m, "other", 1)
+	m.channels.replace(other, both[0])
+	for i := range 100 {
+		m.channels.replace(restless, both[i%2])
+	}
+	for name := range both[0] {
+		if s, ok := m.channels.servers.Load(name); !ok || s.now.Load() != nil || s.last != nil {
+			t.Fatalf("channel %s was looked at", name)
+		}
+	}
+	first := m.channels.of("1")
+	if first == nil || len(first.links) != 2 || m.channels.of("1") != first {
+		t.Fatalf("its servers are %+v", first)
+	}
+	m.channels.replace(restless, both[0])
+	if m.channels.of("1") != first {
+		t.Error("who waits for one of the servers is disturbed by a weight")
+	}
+	m.channels.replace(restless, nil)
+	if s := m.channels.of("1"); s == nil || len(s.links) != 1 {
+		t.Errorf("its servers are %+v", s)
+	}
+	m.channels.replace(other, nil)
+	if m.channels.of("1") != nil || m.channels.servers.Len() != 0 {
+		t.Error("something is left of a channel that nobody serves")
+	}
 }
 
 func BenchmarkChooseServer(b *testing.B) {

@@ -26,6 +26,9 @@ const (
 	haltTime = 2 * time.Second
 	// announceTime bounds for how long a Store that does not answer is told of the end.
 	announceTime = 3 * time.Second
+	// drainGrace is for how long a node that stops takes what others send to its channels,
+	// whose weight it has told: theirs to learn of it, and for what is on its way.
+	drainGrace = 500 * time.Millisecond
 	// idlePoll is how often a shutdown looks whether accepted work has finished.
 	idlePoll = 5 * time.Millisecond
 )
@@ -84,6 +87,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	for m := range n.eachNet() {
 		m.channels.drain()
 	}
+	n.drainsUntil.Store(int64(clock.Now().Add(drainGrace)))
 	for _, p := range n.ports {
 		_ = p.Close() // a listener that fails to close has no use for its error
 	}
@@ -109,6 +113,7 @@ func (n *Node) shutdown(ctx context.Context) error {
 	errs = append(errs, n.closeSpots(ctx))
 	if n.store != nil {
 		errs = append(errs, n.removeRows(ctx))
+		n.endShells(ctx)
 	}
 	n.lastTurns(ctx)
 	errs = append(errs, n.halt(ctx))
@@ -118,7 +123,15 @@ func (n *Node) shutdown(ctx context.Context) error {
 	return nil
 }
 
-// announce has no more work sent here. A Store that has just come back is told, too.
+// servesNoMore reports whether this node stops, and others have had the time to learn that it serves no
+// channel any more.
+func (n *Node) servesNoMore() bool {
+	until := clock.Mono(n.drainsUntil.Load())
+	return until != 0 && clock.Now().Reached(until)
+}
+
+// announce has no more work sent here. A Store that has just come back is told, too; one that
+// has given the RID to another process is not.
 func (n *Node) announce(ctx context.Context) error {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()
@@ -126,7 +139,7 @@ func (n *Node) announce(ctx context.Context) error {
 	defer cancel()
 	for wait := createWaitMin; ; wait = min(2*wait, createWaitMax) {
 		err := n.publish(ctx, opShutDown)
-		if err == nil || KindOf(err) != errkind.Unavailable || !pause(ctx, wait) {
+		if err == nil || KindOf(err) != errkind.Unavailable || n.over() || !pause(ctx, wait) {
 			return err
 		}
 	}
@@ -250,6 +263,14 @@ func (n *Node) removeRows(ctx context.Context) error {
 	return errors.Join(
 		n.removeAll(ctx, "actors", func(c *objectCell) bool { return c.typ.Kind == store.Actor }, (*objectCell).ended),
 		n.removeAll(ctx, "spots", func(c *objectCell) bool { return c.typ.Kind != store.Actor && c.stored }, (*objectCell).whenCalm))
+}
+
+// endShells waits for the OnClosing of Spots that have gone to other nodes before their members, of
+// which none is here any more; for half of the time at most.
+func (n *Node) endShells(ctx context.Context) {
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
+	waitFor(ctx, func() bool { return n.shells.Load() == 0 })
 }
 
 // removeAll ends the objects that are wanted, each in a turn that queue finds for it.

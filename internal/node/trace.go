@@ -9,10 +9,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zlnode/zlnode/internal/buf"
+	"github.com/zlnode/zlnode/internal/creation"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/flow"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/session"
+	"github.com/zlnode/zlnode/store"
 )
 
 // This file is the node's spans. Without Config.Tracer none is made, and what a peer says of
@@ -28,6 +30,7 @@ const (
 	attrSession    = attribute.Key("zlnode.session")
 	attrFlow       = attribute.Key("zlnode.flow")
 	attrRelocation = attribute.Key("zlnode.relocation")
+	attrOperation  = attribute.Key("zlnode.operation")
 	attrKind       = attribute.Key("zlnode.error")
 )
 
@@ -152,6 +155,12 @@ func (c *Call) traceMessage() {
 	c.traceTurn(name, kind, attrObject.String(c.cell.ref.ID), attrType.String(c.cell.typ.Name), attrPacket.String(packet))
 }
 
+// traceCallback is traceTurn for a callback of an object, which no message asks for.
+func (c *Call) traceCallback(what string) {
+	t := c.cell.typ.Name
+	c.traceTurn(t+" "+what, trace.SpanKindInternal, attrObject.String(c.cell.ref.ID), attrType.String(t))
+}
+
 // tracePacket is traceTurn for a client's packet that the Session's handler gets, or that
 // waits for its turn to be relayed behind others.
 func (c *SessionCall) tracePacket() {
@@ -180,6 +189,35 @@ func (s *sessionConn) relayed(p *session.Packet) (flow.Context, trace.Span) {
 	n.ids(span, &f, attrSession.Int64(int64(s.id)))
 	f.Trace = traceOf(span, f.Trace)
 	return f, span
+}
+
+// operationOf names a creation, at the node that asks for it and at the one that runs it.
+func operationOf(op store.OpID) attribute.KeyValue {
+	return attrOperation.String(hex.EncodeToString(op[:]))
+}
+
+// traceCreation begins the span of a creation's part at its target, where the application makes
+// the object and decides about it; nil: none. The context has it.
+func (n *Node) traceCreation(ctx context.Context, op store.OpID, c *objectCell) (context.Context, trace.Span) {
+	if n.cfg.Tracer == nil {
+		return ctx, nil
+	}
+	ctx, span := n.startSpan(ctx, "creation "+c.typ.Name, trace.SpanKindInternal, attrType.String(c.typ.Name), operationOf(op))
+	if n.cfg.TraceIDs {
+		span.SetAttributes(attrObject.String(c.ref.ID))
+	}
+	return ctx, span
+}
+
+// endOfStaging is why an object did not come to be; nil: it may.
+func endOfStaging(e *creation.TargetEvent) *Error {
+	switch {
+	case e.Failure != nil:
+		return &Error{Kind: e.Failure.Kind, Text: e.Failure.Text}
+	case e.Reject:
+		return &Error{Kind: errkind.Rejected}
+	}
+	return nil
 }
 
 // endOfMove is why a move did not come about; nil: it did.

@@ -30,6 +30,11 @@
 // to them, and the Store may lose what it has answered; see book for its oracle. A Script plays
 // one such story with faults at given steps.
 //
+// In a world of drains nodes are relocated, too: internal/host decides, and move_drain does what
+// it wants. What a node moves are Actors, without a Join or a callback, and rooms: a PerActor one
+// alone, a SpotWide one with its members as one aggregate (move_unit, move_whole*). A SpotWide room
+// has no turns of its own here, nor do its members share them, but for the seal.
+//
 // Clients lose their connections there and come back by a token, at once, in time or too late. What
 // internal/node keeps of their Sessions and how those are resumed has no core: the files move_keep
 // and move_resume repeat it by hand, on routes of session that are the real ones. move_stream is

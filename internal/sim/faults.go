@@ -26,7 +26,7 @@ type Faults struct {
 type Kind struct {
 	Name                    string
 	store, network, process bool
-	moves                   bool
+	moves, drains           bool
 }
 
 // Kinds are the kinds of runs. Seed n is of kind n modulo their number.

@@ -15,32 +15,38 @@ type ref struct {
 	owner store.OwnerGen
 }
 
-// actor is an Actor at a process, with its mailbox: one thing of the queue at a time is
-// given to the consumer, which is the Actor itself or what holds its messages.
-type actor struct {
+// cell is what is at a process of anything that has a row.
+type cell struct {
 	h       *host
 	ref     ref
 	version store.Version
 	epoch   store.Epoch
-	room    *room // where it is; nil: the Entry Spot
-	rowRoom *room // where its row says that it is
 	tenure  tenure
 	gone    bool
-	came    bool // by a move
-	told    bool // its completion callback has run since
+	stuck   string // why it does not go on
+
+	taken   bool // a change of the row is under way
+	waiting []func()
+}
+
+// actor is an Actor at a process, with its mailbox: one thing of the queue at a time is
+// given to the consumer, which is the Actor itself or what holds its messages.
+type actor struct {
+	cell
+	room    *room // where it is; nil: the Entry Spot
+	rowRoom *room // where its row says that it is
+	came    bool  // by a move
+	told    bool  // its completion callback has run since
 	state   []int
 	binding binding
 	join    *join
-	stuck   string // why it does not go on
+	sealing bool // its binding is being sealed, or is: it gets no other one
 
 	queue     []item
 	next      func() // what is to be the consumer before anything else
 	cur       consumer
 	busy, due bool
 	load      int // letters that count in the queue's budget
-
-	taken   bool // a change of the row is under way
-	waiting []func()
 }
 
 type tenure uint8
@@ -107,6 +113,9 @@ func (a *actor) pump() {
 		begin := a.next
 		a.next = nil
 		begin()
+		a.settled()
+	case a.room != nil && a.room.calm != nil:
+		return
 	case len(a.queue) > 0:
 		it := a.queue[0]
 		a.queue = a.queue[1:]
@@ -195,7 +204,7 @@ func (a *actor) run(l *letter) {
 		a.done(l)
 		a.push2client(len(a.state))
 		j := l.op.join
-		if j != nil && a.join == nil && !a.gone {
+		if j != nil && !a.gone {
 			a.register(j)
 		}
 		h.reply(l, len(a.state))
@@ -203,8 +212,16 @@ func (a *actor) run(l *letter) {
 		if a.join != nil && a.join.phase == joinRegistered {
 			a.join.activate()
 		}
+		a.settled()
 		a.wake()
 	})
+}
+
+// settled is called when the Actor may have come to a moment without a turn.
+func (a *actor) settled() {
+	if r := a.room; r != nil {
+		r.settle()
+	}
 }
 
 // hold keeps what comes in order.
@@ -283,23 +300,23 @@ func (h *host) leaveTable(a *actor) {
 }
 
 // takeRow begins a change of the row, behind those that are under way, by the deadline.
-func (a *actor) takeRow(until clock.Mono, done func(ok bool)) {
-	if !a.taken {
-		a.taken = true
+func (c *cell) takeRow(until clock.Mono, done func(ok bool)) {
+	if !c.taken {
+		c.taken = true
 		done(true)
 		return
 	}
 	over := false
-	a.waiting = append(a.waiting, func() {
+	c.waiting = append(c.waiting, func() {
 		if over {
-			a.leaveRow()
+			c.leaveRow()
 			return
 		}
 		over = true
 		done(true)
 	})
 	if until != clock.Never {
-		a.h.at(until, func() {
+		c.h.at(until, func() {
 			if !over {
 				over = true
 				done(false)
@@ -308,13 +325,13 @@ func (a *actor) takeRow(until clock.Mono, done func(ok bool)) {
 	}
 }
 
-func (a *actor) leaveRow() {
-	a.taken = false
-	if len(a.waiting) > 0 {
-		next := a.waiting[0]
-		a.waiting = a.waiting[1:]
-		a.taken = true
-		a.h.soon(next)
+func (c *cell) leaveRow() {
+	c.taken = false
+	if len(c.waiting) > 0 {
+		next := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		c.taken = true
+		c.h.soon(next)
 	}
 }
 
@@ -332,44 +349,22 @@ func (a *actor) fence() store.Fence {
 	return f
 }
 
-func (a *actor) written(row *store.Authority) { a.version, a.epoch = row.Version, row.Epoch }
+func (c *cell) written(row *store.Authority) { c.version, c.epoch = row.Version, row.Epoch }
 
 // caughtUp notes a later version of the row, if it is still this incarnation's at this process.
-func (a *actor) caughtUp(row *store.Authority) bool {
-	if !a.h.owns(row) || row.ObjectGen != a.ref.gen || row.Version <= a.version {
+func (c *cell) caughtUp(row *store.Authority) bool {
+	if !c.h.owns(row) || row.ObjectGen != c.ref.gen || row.Version <= c.version {
 		return false
 	}
-	a.h.w.Cover.Mark("a later version of an own row was found")
-	a.version = row.Version
+	c.h.w.Cover.Mark("a later version of an own row was found")
+	c.version = row.Version
 	return true
 }
 
-func (a *actor) behind(epoch store.Epoch) bool { return a.epoch < epoch && !a.gone }
+func (c *cell) behind(epoch store.Epoch) bool { return c.epoch < epoch && !c.gone }
 
 // inTurn runs f in a step of the Actor.
 func (a *actor) inTurn(f func(refused *failure)) { a.step(f) }
-
-// room is a User Spot at a process.
-type room struct {
-	h       *host
-	ref     ref
-	version store.Version
-	epoch   store.Epoch
-	wide    bool
-	members int // and those to come; < 0: it is being closed
-	gone    bool
-	taken   bool
-}
-
-func (r *room) enter() bool {
-	if r.members < 0 || r.gone {
-		return false
-	}
-	r.members++
-	return true
-}
-
-func (r *room) leave() { r.members-- }
 
 // callback runs one of a Spot's callbacks, if the process may act.
 func (h *host) callback(done func(ok bool)) {

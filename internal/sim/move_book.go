@@ -20,6 +20,8 @@ type book struct {
 	accepts int
 	joins   []*joinRecord
 	moves   map[store.RelocationID]*moveRecord
+	wholes  map[store.RelocationID]*wholeRecord
+	drains  []*drain
 	last    map[path]int  // what was executed last of what came by one way
 	seen    map[sight]int // the last position that a client was shown
 	acted   map[sight]int // the last packet of a client that was executed
@@ -39,7 +41,6 @@ type life struct {
 	running *host // a turn of it
 	opened  map[store.OwnerGen]place
 	gone    bool // its row was removed
-	undone  bool // its row came back by a change that was applied late; it can be removed by hand
 	doubt   bool // the Store may have lost what it said of it, and its owner has not written it again
 }
 
@@ -105,8 +106,16 @@ type joinRecord struct {
 	movement *moveRecord
 }
 
+// wholeRecord is the move of a room.
+type wholeRecord struct {
+	o         *leaving
+	boundary  bool
+	committed bool
+}
+
 type moveRecord struct {
 	o         *leaving
+	quiet     bool // by the Actor's node: no callback runs
 	life      *life
 	join      *joinRecord
 	from, to  place
@@ -123,7 +132,7 @@ type moveRecord struct {
 
 func newBook(m *moves) book {
 	return book{
-		w: m.w, of: map[store.ObjectGen]*life{}, moves: map[store.RelocationID]*moveRecord{}, last: map[path]int{}, seen: map[sight]int{}, acted: map[sight]int{}, sessions: map[uint64]*conn{}, bindings: map[identity]*tale{},
+		w: m.w, of: map[store.ObjectGen]*life{}, moves: map[store.RelocationID]*moveRecord{}, wholes: map[store.RelocationID]*wholeRecord{}, last: map[path]int{}, seen: map[sight]int{}, acted: map[sight]int{}, sessions: map[uint64]*conn{}, bindings: map[identity]*tale{},
 	}
 }
 
@@ -138,12 +147,16 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 	if isRemoval[what] && err == nil && c.Reason == store.Applied {
 		for _, f := range b.all {
 			row, found, _ := b.w.store.Read(background, f.id)
-			known := !f.doubt || what == "delete" && f.owner == h.self() && !h.runs(f) // else the Store has lost it, and its owner is to write it again
+			known := !f.doubt || what != "free" && f.owner == h.self() && !h.runs(f) // else the Store has lost it, and its owner is to write it again
 			f.gone = f.gone || known && (!found || row.ObjectGen != f.gen)
 		}
 	}
 	row := &c.Record
 	f := b.of[row.ObjectGen]
+	if err == nil && c.Reason == store.Applied && row.Kind == store.UserSpot && c.Found {
+		b.changedRoom(h, what, row)
+		return
+	}
 	if err != nil || c.Reason != store.Applied || f == nil || row.Kind != store.Actor && c.Found {
 		return
 	}
@@ -159,9 +172,8 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 			b.w.Cover.Mark("a row was written again of an earlier owner")
 		}
 		a := h.actors[f.id] // an owner who has it and did not hear that it was freed may write it again in a new epoch
-		if f.undone = f.gone && !f.doubt && (a == nil || a.gone || a.ref.gen != f.gen); f.undone {
-			b.w.Cover.Mark("a row that was removed came back by a late re-assertion")
-			return
+		if f.gone && !f.doubt && (a == nil || a.gone || a.ref.gen != f.gen || a.ends()) {
+			b.w.fail("I12", "the row of %s #%d was removed, and is back by a re-assertion of %s", f.id, f.gen, h.name())
 		}
 		f.owner, f.as, f.doubt, f.gone = refOf(row).at, row.OwnerGen, false, false
 	case "abort move", "give up move", "sweep":
@@ -172,6 +184,12 @@ func (b *book) changed(h *host, what string, c *store.Change, err error) {
 		}
 	}
 	b.acts(h)
+}
+
+// ends reports whether the Actor's row is being removed.
+func (a *actor) ends() bool {
+	_, held := a.cur.(*hold)
+	return held && a.join == nil
 }
 
 // runs reports whether the process has that incarnation and is not ending it.
@@ -286,6 +304,10 @@ func (b *book) begins(a *actor, l *letter) {
 	if !h.mayAct() {
 		w.fail("I1", "%s runs %v while its lease is in doubt", h.name(), o)
 	}
+	b.together(a)
+	if r := a.room; r != nil && r.wide && r.closed {
+		w.fail("I13", "%v runs at %s before its room %s has opened", o, h.name(), r.ref.id)
+	}
 	if r := f.running; r != nil && r != h && !r.dead {
 		w.fail("I1", "%s runs a turn of %s while %s does", h.name(), a.ref.id, r.name())
 	}
@@ -395,12 +417,18 @@ func (b *book) died(h *host) {
 		each(a)
 	}
 	for _, o := range h.out {
+		if o.r != nil {
+			continue // its members are beside it
+		}
 		each(o.a)
 		if o.join.held != nil {
 			b.held(o.join.held, excuse)
 		}
 	}
 	for _, i := range h.in {
+		if i.a == nil {
+			continue
+		}
 		each(i.a)
 		b.held(i.q, excuse)
 	}

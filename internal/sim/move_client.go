@@ -308,6 +308,9 @@ func (a *actor) registrable(refused *failure, at ref, key bindingKey, again bool
 		return errIncarnation
 	case a.ref != at:
 		return errNotHere
+	case a.sealing:
+		a.h.w.Cover.Mark("a bind came while a binding was sealed")
+		return errMoving
 	case again && a.binding.key != key:
 		a.h.w.Cover.Mark("a bind of what another session has was refused")
 		return errTaken

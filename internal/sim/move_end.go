@@ -77,6 +77,10 @@ func (h *host) endHere(at ref, kind store.Kind, version store.Version, done func
 	case a.stuck != "" && a.ref == at:
 		h.freeStuck(a, done)
 		return
+	case a.join != nil && a.join.phase == joinClaim:
+		h.w.Cover.Mark("a destroy was refused as its node relocates")
+		done(false, errClaimed)
+		return
 	}
 	a.control(func(refused *failure) {
 		if refused != nil {
@@ -208,7 +212,10 @@ func (h *host) closeRoom(at ref, version store.Version, done func(bool, *failure
 	case r == nil:
 		h.removeOrphan(at, done)
 		return
-	case r.ref.gen != at.gen || r.members != 0 || r.taken || r.version != version:
+	case r.ref.gen == at.gen && r.stuck != "":
+		h.freeStuckRoom(r, done)
+		return
+	case r.ref.gen != at.gen || r.members != 0 || r.taken || r.version != version || r.claimed || r.tenure != owned:
 		h.w.Cover.Mark("a room with members was not closed")
 		done(false, nil)
 		return
@@ -218,7 +225,7 @@ func (h *host) closeRoom(at ref, version store.Version, done func(bool, *failure
 	h.untilKnown(func(answer func(store.Change, error)) {
 		h.change("close", nil, false, func() (store.Change, error) { return h.w.store.Delete(background, fence, op) }, answer)
 	}, func(c store.Change, doubt bool, err error) {
-		r.taken = false
+		r.leaveRow()
 		if kept := err != nil && !doubt || err == nil && !isGone(c.Reason) && h.owns(&c.Record); kept {
 			if err == nil && c.Reason == store.NotEmpty {
 				h.w.Cover.Mark("the Store knows of a member to come")
@@ -227,10 +234,7 @@ func (h *host) closeRoom(at ref, version store.Version, done func(bool, *failure
 			done(false, errNoWay)
 			return
 		}
-		r.gone = true
-		if h.rooms[at.id] == r {
-			delete(h.rooms, at.id)
-		}
+		r.end()
 		done(err == nil, nil)
 	})
 }

@@ -69,6 +69,10 @@ func (h *host) dropFreedRooms(rest []*room, epoch store.Epoch, done func(read bo
 		return
 	}
 	r := rest[0]
+	if r.tenure != owned {
+		h.dropFreedRooms(rest[1:], epoch, done)
+		return
+	}
 	behind := r.epoch < epoch
 	h.read(nil, r.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
 		switch {
@@ -77,10 +81,7 @@ func (h *host) dropFreedRooms(rest []*room, epoch store.Epoch, done func(read bo
 			return
 		case behind && (!found || row.Epoch < epoch):
 		case !found, !h.owns(&row), row.ObjectGen != r.ref.gen:
-			r.gone = true
-			if h.rooms[r.ref.id] == r {
-				delete(h.rooms, r.ref.id)
-			}
+			r.end()
 		}
 		h.dropFreedRooms(rest[1:], epoch, done)
 	})
@@ -151,7 +152,7 @@ func (h *host) reassertRooms(rest []*room, epoch store.Epoch, done func(all bool
 	}
 	r := rest[0]
 	next := func(ok bool) { h.reassertRooms(rest[1:], epoch, func(all bool) { done(all && ok) }) }
-	if r.gone || r.epoch >= epoch {
+	if r.gone || r.tenure != owned || r.epoch >= epoch {
 		next(true)
 		return
 	}
@@ -160,24 +161,32 @@ func (h *host) reassertRooms(rest []*room, epoch store.Epoch, done func(all bool
 		return
 	}
 	r.taken = true
+	h.reassertRoom(r, epoch, func(end rowEnd) {
+		r.leaveRow()
+		if end == rowIsOver {
+			r.end()
+		}
+		next(end != rowInDoubt)
+	})
+}
+
+// reassertRoom is for the holder of takeRow.
+func (h *host) reassertRoom(r *room, epoch store.Epoch, done func(rowEnd)) {
 	re := store.Reassert{
 		Op: h.newOp(), Epoch: epoch, Owner: h.lease, ID: r.ref.id, Kind: store.UserSpot, Type: spotType, Wide: r.wide, ObjectGen: r.ref.gen,
 		OwnerGen: r.ref.owner, Version: r.version, Mesh: meshName,
 	}
 	h.reassertRow(re, func(c store.Change, end rowEnd) {
-		r.taken = false
 		switch end {
 		case rowIsWritten:
 			r.version, r.epoch = c.Record.Version, epoch
-		case rowIsOver:
-			r.gone = true
-			delete(h.rooms, r.ref.id)
 		case rowInDoubt:
 			if h.owns(&c.Record) && c.Record.ObjectGen == r.ref.gen {
 				r.version = max(r.version, c.Record.Version)
 			}
+		case rowIsOver:
 		}
-		next(end != rowInDoubt)
+		done(end)
 	})
 }
 
@@ -223,7 +232,7 @@ const (
 
 // reassertActor is for the holder of takeRow.
 func (h *host) reassertActor(a *actor, epoch store.Epoch, done func(rowEnd)) {
-	if r := a.rowRoom; r != nil && r.gone {
+	if r := a.rowRoom; r != nil && (r.gone || r.orphaned() || r.stuck != "" && !r.wide) { // nobody will write its row again
 		if r.wide {
 			h.soon(func() { done(rowIsOver) })
 			return
@@ -271,6 +280,9 @@ func (h *host) reassertRow(r store.Reassert, done func(store.Change, rowEnd)) {
 			done(c, rowIsWritten)
 		case c.Reason == store.VersionConflict && (h.owns(row) && row.ObjectGen == r.ObjectGen || row.Version <= r.Version):
 			done(c, rowInDoubt)
+		case c.Reason == store.Missing:
+			h.w.Cover.Mark("a row that was removed is not written again")
+			done(c, rowIsOver)
 		case c.Reason == store.VersionConflict, c.Reason == store.OwnerConflict, c.Reason == store.GenerationConflict, c.Reason == store.TypeMismatch:
 			h.w.Cover.Mark("a later owner is known")
 			done(c, rowIsOver)
@@ -326,7 +338,7 @@ func (h *host) deleteUnknown(round int) {
 // moved is not.
 func (h *host) has(id string) bool {
 	a := h.actors[id]
-	return h.rooms[id] != nil || a != nil && !(a.tenure == departed && a.gone && a.stuck == "")
+	return h.rooms[id] != nil || h.preparing[id] != nil || a != nil && !(a.tenure == departed && a.gone && a.stuck == "")
 }
 
 func (h *host) deleteOrphan(row *store.Authority, done func(bool, *failure)) {

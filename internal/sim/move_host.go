@@ -6,6 +6,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	lifecycle "github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
 )
@@ -28,14 +29,20 @@ type host struct {
 	permits   int                      // moves that leave now
 	permitted []func()                 // that wait for a place
 	writers   []*writer
-	late      []func() // what waits until the process may act
+	late      []func()        // what waits until the process may act
+	life      *lifecycle.Host // of a world of drains
+	lifeTick  alarm
 }
 
 func newHost(p *process) *host {
-	return &host{
+	h := &host{
 		process: p, actors: map[string]*actor{}, rooms: map[string]*room{}, preparing: map[string]*arriving{},
 		pending: map[correlation]*pending{}, routes: map[string]*route{}, seen: map[string]store.Version{},
 	}
+	if p.w.moves.drains {
+		h.life = newLife(p)
+	}
+	return h
 }
 
 // place is one process, as others name it.
@@ -186,6 +193,7 @@ func (h *host) unlinked(l *link) {
 
 // changed has the moves that wait look at their links again.
 func (h *host) changed() {
+	h.lives(lifecycle.Event{Is: lifecycle.Nodes, Nodes: h.linkedNodes(h.nodes)})
 	for _, o := range slices.Clone(h.out) {
 		o.soon()
 	}
@@ -231,6 +239,7 @@ func (h *host) leavePermit() {
 // serve begins what a process does again and again.
 func (h *host) serve() {
 	h.known = h.epoch
+	h.lives(lifecycle.Event{Is: lifecycle.Started})
 	h.sweep()
 	h.after(reservationsEvery, h.scan)
 	h.w.moves.serves(h)
@@ -250,7 +259,12 @@ func (h *host) sweep() {
 			o.forget()
 		}
 	}
-	h.out = slices.DeleteFunc(h.out, func(o *leaving) bool { return o.stranded && h.actors[o.a.ref.id] != o.a })
+	h.out = slices.DeleteFunc(h.out, func(o *leaving) bool {
+		if o.r != nil {
+			return o.stranded && h.rooms[o.r.ref.id] != o.r
+		}
+		return o.stranded && h.actors[o.a.ref.id] != o.a
+	})
 	h.in = slices.DeleteFunc(h.in, func(i *arriving) bool { return now.Reached(i.until) })
 	if h.mayAct() {
 		waiting := h.late
@@ -265,13 +279,16 @@ func (h *host) sweep() {
 // they are not valid any more.
 func (h *host) scan() {
 	h.after(reservationsEvery, h.scan)
+	for _, r := range h.roomCells() {
+		r.recount()
+	}
 	before := h.seen
 	h.seen = map[string]store.Version{}
 	ask(h.process, asking{"held", nil, storeCallMax}, func() ([]string, error) {
 		return h.w.store.Held(background, h.rid, h.lease.Gen, store.HeldReserved, "", store.PageMax)
 	}, func(ids []string, err error) {
 		for _, id := range ids {
-			if h.actors[id] != nil {
+			if h.actors[id] != nil || h.rooms[id] != nil || h.preparing[id] != nil {
 				continue
 			}
 			h.read(nil, id, storeCallMax, func(row store.Authority, found bool, err error) {

@@ -99,6 +99,11 @@ func (h *host) cutover(l *link, id store.RelocationID, last relay.Seq, crc uint3
 	if i == nil {
 		return
 	}
+	if i.r != nil {
+		i.cut = true
+		i.cutOver()
+		return
+	}
 	i.a.enqueue(item{kind: isRelay, step: func(refused *failure) {
 		if refused != nil {
 			return
@@ -106,7 +111,7 @@ func (h *host) cutover(l *link, id store.RelocationID, last relay.Seq, crc uint3
 		switch i.q.in.Cutover(last, crc) {
 		case relay.Fresh:
 			i.q.cut = true
-			i.tell(relay.TargetEvent{Is: relay.TargetCutover, MayAct: true})
+			i.cutOver()
 		case relay.Gap:
 			h.w.fail("I10", "the cutover at %d came to %s behind %d", last, h.name(), i.q.in.Last())
 		case relay.Duplicate:

@@ -37,6 +37,7 @@ const (
 	joinActive
 	joinStanding
 	joinOver
+	joinClaim // no Join: the Actor's node moves it, and keeps the place
 )
 
 // outcome is how a Join ended.
@@ -57,8 +58,17 @@ func (o *outcome) String() string {
 	return "none"
 }
 
+// register begins a Join, if the Actor has none and may have one: while its node moves it, or its
+// room, it may not (JN-13).
 func (a *actor) register(p *plan) {
 	w := a.h.w
+	switch {
+	case a.join != nil && a.join.phase == joinClaim, a.room != nil && a.room.claimed, a.h.relocates():
+		w.Cover.Mark("a join was refused as its node relocates")
+		return
+	case a.join != nil:
+		return
+	}
 	w.moves.joins++
 	j := &join{plan: *p, h: a.h, a: a, n: w.moves.joins, deadline: a.h.clock().Add(p.timeout)}
 	a.join = j

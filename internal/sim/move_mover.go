@@ -12,7 +12,7 @@ import (
 type mover struct {
 	o    *leaving
 	a    *actor
-	back *hold
+	back consumer // what it is to be again if it stays
 
 	phase  moverPhase
 	saved  []item
@@ -64,7 +64,7 @@ func (v *mover) capture() *payload {
 	a, h := v.a, v.a.h
 	v.phase = moverHolding
 	p := &payload{state: slices.Clone(a.state), chunks: 1 + h.w.choose(4)}
-	if b := v.o.bound; b.stands(h) {
+	if b := v.o.bound; b.stands(h) && b.key == a.binding.key { // else it has ended since, and that was told
 		h.drained(b, v.o.id, a.ref)
 		p.bound = &movedBinding{b.key.owner(h), b.key.session, b.key.gen}
 	} else { // the end of a binding that is over waits behind the seal, where it will be refused
@@ -272,9 +272,13 @@ func (h *host) leavingTo(l *link, id store.RelocationID) *leaving {
 }
 
 func (o *leaving) linked(l *link) {
-	if o.stranded {
+	if o.stranded && o.whole == nil {
 		o.h.tell(l, func(to *host) { to.moveAsk(l, o.id) })
 		return
+	}
+	if o.relays {
+		o.cutOverRoom(l)
+		o.h.tell(l, func(to *host) { to.moveAsk(l, o.id) })
 	}
 	if o.mover != nil {
 		o.a.step(func(refused *failure) {
@@ -332,13 +336,13 @@ func (h *host) leftSpot(actor ref, id store.RelocationID) {
 
 var sourceSteps = [...]string{
 	relay.SourceAdmit: "S R01", relay.SourceReserve: "S R01 reserve", relay.SourcePermit: "S R03 permit", relay.SourceSealSession: "S R03",
-	relay.SourceCapture: "S R04", relay.SourceRestore: "S R05-R08", relay.SourceRelay: "S R09-R11", relay.SourceRead: "S read",
+	relay.SourcePrepare: "S R03 inventory", relay.SourceCapture: "S R04", relay.SourceRestore: "S R05-R08", relay.SourceRelay: "S R09-R11", relay.SourceRead: "S read",
 	relay.SourceAbort: "S abort", relay.SourceSettle: "S settle", relay.SourceConfirm: "S confirm", relay.SourceEnd: "S end",
 }
 
 var sourceWhats = [...]string{
 	relay.SourceAdmit: "admit", relay.SourceReserve: "reserve", relay.SourcePermit: "permit", relay.SourceSealSession: "seal session",
-	relay.SourceCapture: "capture", relay.SourceRestore: "restore", relay.SourceRelay: "relay", relay.SourceRead: "read",
+	relay.SourcePrepare: "prepare", relay.SourceCapture: "capture", relay.SourceRestore: "restore", relay.SourceRelay: "relay", relay.SourceRead: "read",
 	relay.SourceAbort: "abort", relay.SourceSettle: "settle", relay.SourceConfirm: "confirm", relay.SourceEnd: "end",
 }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	lifecycle "github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
 )
@@ -10,12 +11,18 @@ import (
 // This file is how a move from a process ends.
 
 func (o *leaving) confirm() {
-	o.takeRow(func() { o.h.confirm(o.a, o.machine, o.confirmed) })
+	o.takeRow(func() {
+		if o.r != nil {
+			o.h.confirmRoom(o.r, o.confirmed)
+			return
+		}
+		o.h.confirm(o.a, o.machine, o.confirmed)
+	})
 }
 
 // confirmed reads the row, until it has an answer.
 func (o *leaving) confirmed(f *failure) {
-	o.h.read(o.machine, o.a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+	o.h.read(o.machine, o.cell.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
 		if err != nil {
 			o.h.w.Cover.Mark("a confirmed row could not be read")
 			o.h.after(again, func() { o.confirmed(f) })
@@ -35,9 +42,13 @@ func (o *leaving) end(e *relay.SourceEnded) {
 	o.over, o.sending = true, nil
 	o.leavePermit()
 	h.ends(o.machine)
-	h.w.note(h.process, "move ends", a.ref.id, sourceEnds[e.Outcome], uint64(a.ref.gen))
+	h.w.note(h.process, "move ends", o.cell.ref.id, sourceEnds[e.Outcome], uint64(o.cell.ref.gen))
 	h.w.Cover.Mark("source ended " + sourceEnds[e.Outcome])
 	h.w.moves.book.sourceEnds(o, e)
+	if o.r != nil {
+		o.endRoom(e)
+		return
+	}
 	switch e.Outcome {
 	case relay.SourceMoved:
 		if o.mover == nil {
@@ -46,6 +57,9 @@ func (o *leaving) end(e *relay.SourceEnded) {
 			o.moved(e)
 		}
 		o.leaveRow()
+		if o.unit != nil {
+			o.unit.end(lifecycle.Left, nil)
+		}
 		return
 	case relay.SourceLost:
 		if o.mover == nil || !e.Found || e.Row.ObjectGen != a.ref.gen {
@@ -53,6 +67,9 @@ func (o *leaving) end(e *relay.SourceEnded) {
 			o.leaveRow()
 		} else {
 			o.strand(e)
+		}
+		if o.unit != nil {
+			o.unit.end(lifecycle.Lost, failureOf(e.Failure))
 		}
 		return
 	case relay.SourceRejected, relay.SourceFailed:
@@ -69,6 +86,10 @@ func (o *leaving) end(e *relay.SourceEnded) {
 		}
 		o.leaveRow()
 		h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+		if o.unit != nil {
+			o.unit.end(lifecycle.Stayed, failureOf(e.Failure))
+			return
+		}
 		o.join.decide(outcome{rejected: e.Outcome == relay.SourceRejected, fail: failureOf(e.Failure)})
 	}
 	if e.Found && h.owns(&e.Row) {
@@ -90,13 +111,13 @@ func failureOf(f *relay.Failure) *failure {
 // readAgain learns what version the row has, if that is in doubt.
 func (o *leaving) readAgain(done func()) {
 	h := o.h
-	h.read(nil, o.a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+	h.read(nil, o.cell.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
 		switch {
 		case err != nil:
 			h.after(again, func() { o.readAgain(done) })
 			return
 		case found && h.owns(&row):
-			o.a.written(&row)
+			o.cell.written(&row)
 		}
 		done()
 	})
@@ -152,6 +173,13 @@ func (o *leaving) strand(e *relay.SourceEnded) {
 
 // found ends an Actor that was stranded here, and of which its target says that it has it.
 func (o *leaving) found() {
+	if o.whole != nil {
+		o = o.whole
+	}
+	if o.r != nil {
+		o.foundRoom()
+		return
+	}
 	if o.stranded {
 		o.stranded = false
 		o.h.w.Cover.Mark("a stranded actor was found")
@@ -164,6 +192,9 @@ func (o *leaving) found() {
 func (o *leaving) forget() {
 	h, a := o.h, o.a
 	h.out = slices.DeleteFunc(h.out, func(other *leaving) bool { return other == o })
+	if o.r != nil { // nothing follows it
+		return
+	}
 	h.leaveTable(a)
 	h.w.Cover.Mark("a follow ended")
 	a.step(func(refused *failure) {

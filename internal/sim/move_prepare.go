@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/zlnode/zlnode/internal/clock"
+	lifecycle "github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
 )
@@ -12,7 +13,7 @@ import (
 
 // preparation returns the move that a request of the source is about, which begins with it if it is
 // new. Neither: it was refused, or comes again when the one before has ended.
-func (h *host) preparation(l *link, corr uint64, from ref, fence relay.Fence, then func(*arriving)) {
+func (h *host) preparation(l *link, corr uint64, as lifecycle.UnitKind, from ref, fence relay.Fence, then func(*arriving)) {
 	f := errStopping
 	switch {
 	case h.stopping:
@@ -25,13 +26,18 @@ func (h *host) preparation(l *link, corr uint64, from ref, fence relay.Fence, th
 		h.answer(l, corr, reply{fail: f})
 		return
 	}
+	if have := h.preparing[from.id]; have != nil && have.whole != nil {
+		h.w.Cover.Mark("a move met that of the room")
+		h.answer(l, corr, reply{fail: errMoving})
+		return
+	}
 	if have := h.preparing[from.id]; have != nil {
 		switch relay.Judge(have.fence, fence, have.target.Committing()) {
 		case relay.Same:
 			then(have)
 		case relay.Replace:
 			h.w.Cover.Mark("a later attempt replaced a preparation")
-			have.onOver = append(have.onOver, func() { h.preparation(l, corr, from, fence, then) })
+			have.onOver = append(have.onOver, func() { h.preparation(l, corr, as, from, fence, then) })
 			have.tell(relay.TargetEvent{Is: relay.TargetAborted})
 		case relay.Forged:
 			h.w.fail("I6", "the same attempt with other contents at %s", h.name())
@@ -46,35 +52,58 @@ func (h *host) preparation(l *link, corr uint64, from ref, fence relay.Fence, th
 		then(came)
 		return
 	}
-	then(h.prepare(l, from, fence))
+	if h.relocates() {
+		h.w.Cover.Mark("a move was refused as its target relocates")
+		h.answer(l, corr, reply{fail: errClaimed})
+		return
+	}
+	then(h.prepare(l, as, from, fence))
 }
 
 // prepare registers the temporary queue of a new attempt.
-func (h *host) prepare(l *link, from ref, fence relay.Fence) *arriving {
-	i := &arriving{machine: h.begins("T R02"), h: h, id: fence.Relocation, from: h.peer(l), until: clock.Never, fence: fence}
-	i.a = &actor{h: h, ref: ref{from.id, from.gen, h.self(), from.owner + 1}, tenure: expected, came: true}
+func (h *host) prepare(l *link, as lifecycle.UnitKind, from ref, fence relay.Fence) *arriving {
+	i := &arriving{machine: h.begins("T R02"), h: h, as: as, id: fence.Relocation, from: h.peer(l), until: clock.Never, fence: fence}
+	i.target = relay.NewTarget(relay.TargetJob{Self: h.lease, From: i.from, CommitOp: h.newOp(), GiveUpOp: h.newOp()}, h.w.moves.timing)
+	if as == lifecycle.Shell || as == lifecycle.Wide {
+		i.r = &room{cell: cell{h: h, ref: ref{from.id, from.gen, h.self(), from.owner + 1}, tenure: expected}, wide: as == lifecycle.Wide, claimed: true, closed: true}
+		i.cell = &i.r.cell
+		h.in = append(h.in, i)
+		h.preparing[from.id] = i
+		return i
+	}
+	i.register(from)
+	return i
+}
+
+// register makes the temporary queue of an Actor that comes, by itself or with its room.
+func (i *arriving) register(from ref) {
+	h := i.h
+	i.a = &actor{cell: cell{h: h, ref: ref{from.id, from.gen, h.self(), from.owner + 1}, tenure: expected}, came: true}
+	i.cell = &i.a.cell
 	i.q = &incoming{i: i, a: i.a}
 	i.a.cur = i.q
-	i.target = relay.NewTarget(relay.TargetJob{Self: h.lease, From: i.from, CommitOp: h.newOp(), GiveUpOp: h.newOp()}, h.w.moves.timing)
 	h.in = append(h.in, i)
 	h.preparing[from.id] = i
 	if h.actors[from.id] == nil { // else it was here before, and what comes for it follows it
 		h.actors[from.id] = i.a
 	}
-	return i
 }
 
-func (h *host) joinAdmit(l *link, corr uint64, from ref, fence relay.Fence, spot string, j *join, left time.Duration) {
+func (h *host) joinAdmit(l *link, corr uint64, as lifecycle.UnitKind, from ref, fence relay.Fence, spot string, j *join, left time.Duration) {
 	deadline := h.clock().Add(left)
-	h.preparation(l, corr, from, fence, func(i *arriving) {
-		i.asked, i.join, i.spot, i.member = waiting{l, corr}, j, spot, true
+	h.preparation(l, corr, as, from, fence, func(i *arriving) {
+		i.asked, i.join, i.spot, i.member = waiting{l, corr}, j, spot, spot != ""
 		i.tell(relay.TargetEvent{Is: relay.TargetAsked, Ask: relay.Ask{Fence: fence, SpotID: spot}, Deadline: deadline, MayAct: true})
 	})
 }
 
-func (h *host) restore(l *link, corr uint64, from ref, want relay.Restore, j *join, p *payload, left time.Duration) {
+func (h *host) restore(l *link, corr uint64, as lifecycle.UnitKind, from ref, want relay.Restore, j *join, p *payload, left time.Duration) {
 	deadline := h.clock().Add(left)
-	h.preparation(l, corr, from, want.Fence(), func(i *arriving) {
+	h.preparation(l, corr, as, from, want.Fence(), func(i *arriving) {
+		if !i.over && !i.expects(&want, p) {
+			h.answer(l, corr, reply{fail: errMoving})
+			return
+		}
 		i.restores, i.join, i.spot, i.member = waiting{l, corr}, j, want.Move.MoveSpotID, want.InUserSpot
 		i.epoch = want.Move.Epoch
 		if i.payload == nil && i.target.Progress() == relay.ProgressAssembling {
@@ -122,13 +151,21 @@ func (i *arriving) say(l *link, state relay.Progress, chunks int, seq relay.Seq)
 
 func (i *arriving) acknowledge(l *link) { i.say(l, relay.ProgressAssembling, i.received, 0) }
 
+// progress is how far the move is; a member's is its room's.
+func (i *arriving) progress() relay.Progress {
+	if i.whole != nil {
+		i = i.whole
+	}
+	return i.target.Progress()
+}
+
 // answer tells the source how far the move is.
 func (i *arriving) answer(l *link) {
-	switch i.target.Progress() {
-	case relay.ProgressAssembling:
+	switch p := i.progress(); {
+	case p == relay.ProgressAssembling:
 		i.acknowledge(l)
-	case relay.ProgressGone:
-		i.say(l, relay.ProgressGone, 0, 0)
+	case p == relay.ProgressGone, i.r != nil:
+		i.say(l, p, 0, 0)
 	default:
 		i.a.step(func(refused *failure) {
 			if refused == nil {
@@ -153,6 +190,9 @@ func (h *host) moveAbort(l *link, id store.RelocationID) {
 }
 
 func (i *arriving) tell(e relay.TargetEvent) {
+	if i.whole != nil {
+		i = i.whole
+	}
 	if !i.over {
 		i.queue = append(i.queue, e)
 		i.soon()

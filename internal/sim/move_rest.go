@@ -27,6 +27,7 @@ func (m *moves) expectRest(when string) {
 		}
 	}
 	w.expectLinks(when)
+	m.expectDrained(when)
 	for _, id := range m.ids {
 		m.expectAtPlace(when, id)
 	}
@@ -107,6 +108,13 @@ func (h *host) left() string {
 				members++
 			}
 		}
+		if r.stuck != "" {
+			continue
+		}
+		if r.claimed || r.calm != nil || r.tenure != owned && !r.orphaned() && !r.found {
+			return fmt.Sprintf("room %s claimed %v, with %d members, tenure %d", r.ref.id, r.claimed, r.members, r.tenure)
+		}
+		members += len(r.away)
 		if members != r.members || r.taken {
 			return fmt.Sprintf("%d members of %s, and counts %d", members, r.ref.id, r.members)
 		}
@@ -141,7 +149,6 @@ func (m *moves) expectAtPlace(when, id string) {
 	switch {
 	case a != nil && a.stuck != "" && a.ref.gen == row.ObjectGen:
 		w.Cover.Mark("stuck")
-	case m.book.of[row.ObjectGen].undone:
 	case row.Move != nil:
 		w.fail("I12", "%s the move of %s to %s stands, and it is not stuck at its owner", when, id, row.Move.TargetRID)
 	case a == nil || a.ref != refOf(&row):
@@ -193,7 +200,7 @@ func (m *moves) expectAnswers() {
 			case !found:
 			case f == nil:
 				w.Cover.Mark("answered after the faults")
-			case f.kind == errkind.Unavailable && (row.LeaseLeft <= 0 || m.isStuck(&row) || m.book.of[row.ObjectGen].undone):
+			case f.kind == errkind.Unavailable && (row.LeaseLeft <= 0 || m.isStuck(&row)):
 			default:
 				w.fail("I12", "after the faults %v ended with %v: %s", o, f.kind, f.text)
 			}

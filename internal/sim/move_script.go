@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	lifecycle "github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/relay"
 )
 
@@ -31,6 +32,8 @@ const (
 	StoryEntry              // one without a client to node 2's Entry Spot
 	StoryHere               // a bound one to a room of its own node
 	StoryBack               // a bound one to node 2 and back, each message following it
+	StoryWide               // a SpotWide room of node 1 with two members, of which one is bound, to node 2
+	StoryDrain              // node 1, with a PerActor room, its member and an Actor of the Entry Spot, is relocated and stops
 	Stories                 // of which each has each fault before each step
 	StoryPair               // StoryRoom, and another Actor of its client stays at node 2
 )
@@ -172,8 +175,14 @@ func (w *World) newScriptMoves() *moves {
 			Validity: 15 * time.Second, Prepared: 5 * time.Second,
 		},
 	}
-	if s.Story == StoryPair {
+	switch s.Story {
+	case StoryPair:
 		m.ids, m.bound = append(m.ids, "actor1"), append(m.bound, true)
+	case StoryWide, StoryDrain: // the third room is node 1's
+		m.rooms, m.wide = append(m.rooms, "room2"), append(m.wide, s.Story == StoryWide)
+		m.ids, m.bound = append(m.ids, "actor1"), append(m.bound, false)
+		m.drains, m.places = s.Story == StoryDrain, 2
+	default:
 	}
 	m.book = newBook(m)
 	return m
@@ -192,6 +201,10 @@ func (m *moves) tell() {
 		}
 	}
 	join := &plan{slot: -1, timeout: 4 * time.Second}
+	if s.Story == StoryWide || s.Story == StoryDrain {
+		m.tellUnits()
+		return
+	}
 	switch s.Story {
 	case StoryRoom, StoryBack, StoryPair:
 		join.spot = "room0"
@@ -211,6 +224,41 @@ func (m *moves) tell() {
 	w.post(scriptJoin+30*time.Millisecond, nil, func() { s.runs = false })
 	for n := range 12 { // and what is said later takes old routes
 		w.post(scriptJoin+over+time.Duration(n)*700*time.Millisecond, nil, func() { m.sayAt(n%3, m.ids[0], n%2 == 0, nil) })
+	}
+}
+
+// tellUnits is tell for what node 1 moves by its own will.
+func (m *moves) tellUnits() {
+	w := m.w
+	s := w.script
+	for n, id := range m.ids { // the second comes from node 2
+		if s.Story == StoryWide || n > 0 {
+			w.post(time.Duration(20*n)*time.Millisecond, nil, func() { m.sayAt(2, id, false, &plan{slot: -1, spot: "room2", timeout: time.Second}) })
+		}
+	}
+	for n := range 30 {
+		w.post(scriptJoin+time.Duration(n-6)*400*time.Microsecond, nil, func() { m.sayAt(n%3, m.ids[n/3%2], n%2 == 1, nil) })
+	}
+	w.post(scriptJoin, nil, func() {
+		p := w.inSlot(0)
+		to := w.inSlot(1)
+		if p == nil || to == nil {
+			return
+		}
+		s.runs = true
+		h := p.host
+		if s.Story == StoryDrain {
+			h.drain(8 * time.Second)
+			return
+		}
+		until := h.clock().Add(4 * time.Second)
+		h.enterPermit(until, func(bool) {
+			h.moveUnit(&unit{h: h, kind: lifecycle.Wide, id: "room2", to: to.host.self(), deadline: until, ended: func(unitEnd) {}})
+		})
+	})
+	w.post(scriptJoin+60*time.Millisecond, nil, func() { s.runs = false })
+	for n := range 12 {
+		w.post(scriptJoin+2*time.Second+time.Duration(n)*700*time.Millisecond, nil, func() { m.sayAt(n%3, m.ids[n%2], n%4 == 0, nil) })
 	}
 }
 
@@ -326,6 +374,7 @@ func (w *World) deaf(n, other int, d time.Duration) {
 // stop tells what runs that the node has begun to stop.
 func (h *host) stop() {
 	h.endReserved()
+	h.lives(lifecycle.Event{Is: lifecycle.Stopping})
 	for _, a := range h.cells() {
 		if j := a.join; j != nil && (j.phase == joinActive || j.phase == joinStanding) {
 			j.cancel(errStopping)

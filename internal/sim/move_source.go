@@ -10,16 +10,26 @@ import (
 // leaving is a move from a process: it does what its Source wants.
 type leaving struct {
 	*machine
-	h      *host
-	join   *join
-	a      *actor
-	id     store.RelocationID
-	to     place
-	spot   string
-	member bool
-	src    *relay.Source
-	mover  *mover
-	from   *room
+	h        *host
+	unit     *unit // that its node moves; nil: a Join does
+	join     *join // that, or the claim of the Actor
+	cell     *cell // what moves
+	a        *actor
+	r        *room // instead of an Actor
+	deadline clock.Mono
+	id       store.RelocationID
+	to       place
+	spot     string
+	member   bool
+	src      *relay.Source
+	mover    *mover
+	from     *room
+
+	members []*leaving // of an aggregate: without a Source, each with a stream of its own
+	whole   *leaving   // of a member: the aggregate
+	stored  bool       // the inventory's chunks are
+	sealed  bool       // so are the members of a room, or about to be
+	relays  bool       // a room's boundary is behind
 
 	busy  bool // an effect is under way
 	over  bool
@@ -41,6 +51,7 @@ type leaving struct {
 
 // payload is what travels in chunks.
 type payload struct {
+	whole  *wholePayload // of a room; nil: an Actor's
 	state  []int
 	queue  []carried
 	bound  *movedBinding
@@ -55,12 +66,9 @@ const chunkWindow = 2
 
 // moveActor has the Actor, whose barrier stands, go to a Spot of another process.
 func (h *host) moveActor(j *join, to place, spot string, member bool) {
-	w := h.w
-	w.moves.relocations++
-	n := w.moves.relocations
 	o := &leaving{
-		h: h, join: j, a: j.a, to: to, spot: spot, member: member, from: j.a.room, until: clock.Never,
-		id: store.RelocationID{byte(n >> 8), byte(n), 1},
+		h: h, join: j, cell: &j.a.cell, a: j.a, deadline: j.deadline, to: to, spot: spot, member: member, from: j.a.room, until: clock.Never,
+		id: h.w.moves.newRelocation(),
 	}
 	o.a.takeRow(j.deadline, func(ok bool) {
 		if !ok {
@@ -72,15 +80,26 @@ func (h *host) moveActor(j *join, to place, spot string, member bool) {
 			o.leaveRow()
 			return
 		}
-		w.moves.book.leaves(o)
-		h.out = append(h.out, o)
-		o.machine = h.begins("S R01")
-		o.src = relay.NewSource(h.clock(), relay.SourceMove{
-			Unit: o.a.fence(), OwnerGen: o.a.ref.owner, Epoch: h.known, Self: h.lease, To: to, SpotID: spot, InUserSpot: member, Asks: member,
-			Relocation: o.id, Attempt: 1, ReserveOp: h.newOp(), AbortOp: h.newOp(), Deadline: j.deadline,
-		}, w.moves.timing)
-		o.soon()
+		h.w.moves.book.leaves(o)
+		o.begin(o.a.fence(), member, store.OpID{})
 	})
+}
+
+func (m *moves) newRelocation() store.RelocationID {
+	m.relocations++
+	return store.RelocationID{byte(m.relocations >> 8), byte(m.relocations), 1}
+}
+
+// begin is for the holder of takeRow.
+func (o *leaving) begin(fence store.Fence, asks bool, prepare store.OpID) {
+	h := o.h
+	h.out = append(h.out, o)
+	o.machine = h.begins("S R01")
+	o.src = relay.NewSource(h.clock(), relay.SourceMove{
+		Unit: fence, OwnerGen: o.cell.ref.owner, Epoch: h.known, Self: h.lease, To: o.to, SpotID: o.spot, InUserSpot: o.member, Asks: asks,
+		Wide: o.r != nil && o.r.wide, Relocation: o.id, Attempt: 1, ReserveOp: h.newOp(), PrepareOp: prepare, AbortOp: h.newOp(), Deadline: o.deadline,
+	}, h.w.moves.timing)
+	o.soon()
 }
 
 func (o *leaving) takeRow(do func()) {
@@ -88,7 +107,7 @@ func (o *leaving) takeRow(do func()) {
 		do()
 		return
 	}
-	o.a.takeRow(clock.Never, func(bool) {
+	o.cell.takeRow(clock.Never, func(bool) {
 		o.locked = true
 		do()
 	})
@@ -97,7 +116,7 @@ func (o *leaving) takeRow(do func()) {
 func (o *leaving) leaveRow() {
 	if o.locked {
 		o.locked = false
-		o.a.leaveRow()
+		o.cell.leaveRow()
 	}
 }
 
@@ -109,6 +128,9 @@ func (o *leaving) leavePermit() {
 }
 
 func (o *leaving) tell(e relay.SourceEvent) {
+	if o.whole != nil { // whose fate is the member's
+		o = o.whole
+	}
 	if !o.over {
 		o.queue = append(o.queue, e)
 		o.soon()
@@ -130,7 +152,7 @@ func (o *leaving) run() {
 		switch {
 		case due:
 			o.doing = sourceSteps[e.Do]
-			h.w.note(h.process, o.doing, o.a.ref.id, sourceWhats[e.Do], uint64(o.a.ref.gen))
+			h.w.note(h.process, o.doing, o.cell.ref.id, sourceWhats[e.Do], uint64(o.cell.ref.gen))
 			h.waitsFor(o.machine, o.to)
 			o.busy = true
 			o.perform(&e)
@@ -258,7 +280,13 @@ func (o *leaving) perform(e *relay.SourceEffect) {
 			func(c store.Change, err error) {
 				o.done(relay.SourceEvent{Is: relay.SourceReserved, Change: c, Err: err})
 			})
+	case relay.SourcePrepare:
+		o.prepare(e)
 	case relay.SourcePermit:
+		if o.permitted { // a unit has it from the beginning
+			h.soon(func() { o.done(relay.SourceEvent{Is: relay.SourcePermitted}) })
+			return
+		}
 		end := o.bounded(func() relay.SourceEvent {
 			return relay.SourceEvent{Is: relay.SourcePermitted, Failure: errNoReply.relay()}
 		})
@@ -275,8 +303,16 @@ func (o *leaving) perform(e *relay.SourceEffect) {
 			end(relay.SourceEvent{Is: relay.SourcePermitted})
 		})
 	case relay.SourceSealSession:
+		if o.r != nil {
+			o.sealSessions()
+			return
+		}
 		o.sealSession()
 	case relay.SourceCapture:
+		if o.r != nil {
+			o.captureAll()
+			return
+		}
 		o.capture()
 	case relay.SourceRestore:
 		o.row = e.Row
@@ -285,7 +321,7 @@ func (o *leaving) perform(e *relay.SourceEffect) {
 		o.relay()
 		o.done(relay.SourceEvent{})
 	case relay.SourceRead:
-		h.read(o.machine, o.a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+		h.read(o.machine, o.cell.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
 			o.done(relay.SourceEvent{Is: relay.SourceRow, Row: row, Found: found, Err: err})
 		})
 	case relay.SourceAbort:
@@ -311,10 +347,10 @@ func (o *leaving) perform(e *relay.SourceEffect) {
 
 func (o *leaving) admit() {
 	h, j := o.h, o.join
-	version, from := o.a.version, o.a.ref
-	left := j.deadline.Sub(h.clock())
+	version, from := o.cell.version, o.cell.ref
+	left := o.deadline.Sub(h.clock())
 	o.ask(func(to *host, l *link, corr uint64) {
-		to.joinAdmit(l, corr, from, relay.Fence{
+		to.joinAdmit(l, corr, o.unit.as(), from, relay.Fence{
 			ID: from.id, ObjectGen: from.gen, OwnerGen: from.owner, Version: version, Relocation: o.id, Attempt: 1,
 		}, o.spot, j, left)
 	}, nil, func(r reply) relay.SourceEvent {
@@ -338,7 +374,7 @@ func (o *leaving) sealSession() {
 			end(relay.SourceEvent{Is: relay.SourceSessionSealed, Failure: refused.relay()})
 			return
 		}
-		o.bound = a.binding
+		o.bound, a.sealing = a.binding, o.unit != nil
 		at := h.clock()
 		h.sealBinding(a, o.bound, o.id, o.limit(), func(bound bool, f *failure) {
 			e := relay.SourceEvent{Is: relay.SourceSessionSealed, Bound: bound, SealedAt: at}
@@ -356,14 +392,19 @@ func (o *leaving) sealSession() {
 func (o *leaving) capture() {
 	a := o.a
 	end := o.done
-	o.mover = &mover{o: o, a: a, back: o.join.held}
+	o.mover = &mover{o: o, a: a, back: open{}}
+	if o.join.held != nil {
+		o.mover.back = o.join.held
+	}
 	a.seal(func() {
 		if a.gone {
 			a.end(errGone)
 			return
 		}
 		a.cur = o.mover
-		a.unread(o.mover.back.unread())
+		if k, ok := o.mover.back.(keeper); ok {
+			a.unread(k.unread())
+		}
 	})
 	a.inTurn(func(refused *failure) {
 		e := relay.SourceEvent{Is: relay.SourceCaptured}
@@ -384,13 +425,19 @@ func (o *leaving) capture() {
 // restore sends what was captured and waits until the target is ready.
 func (o *leaving) restore(e *relay.SourceEffect) {
 	h, p := o.h, o.payload
-	row, from := o.row, o.a.ref
-	left := o.join.deadline.Sub(h.clock())
-	want := relay.Restore{
-		Move: store.MoveOf(&row), OwnerGen: from.owner, SourceOwnerID: h.lease.OwnerID, SourceLease: h.lease.Gen, InUserSpot: o.member, Asked: o.member,
-		Payload: relay.Payload{Bytes: uint64(len(p.state) + 1), Chunks: uint32(p.chunks)},
+	if o.unit != nil {
+		o.unit.sent = true
 	}
-	o.ask(func(to *host, l *link, corr uint64) { to.restore(l, corr, from, want, o.join, p, left) }, func(l *link) {
+	row, from := o.row, o.cell.ref
+	left := o.deadline.Sub(h.clock())
+	want := relay.Restore{
+		Move: store.MoveOf(&row), OwnerGen: from.owner, SourceOwnerID: h.lease.OwnerID, SourceLease: h.lease.Gen, InUserSpot: o.member, Asked: o.r != nil || o.unit == nil && o.member,
+		Quiet: o.unit != nil && o.r == nil, Payload: relay.Payload{Bytes: uint64(len(p.state) + 1), Chunks: uint32(p.chunks)},
+	}
+	if m := row.Move; m.Prepared != nil {
+		want.Root = m.Prepared.Root
+	}
+	o.ask(func(to *host, l *link, corr uint64) { to.restore(l, corr, o.unit.as(), from, want, o.join, p, left) }, func(l *link) {
 		again := o.try == e.Try
 		o.sending, o.resumes, o.try = l, again, e.Try
 		if !again {
@@ -432,12 +479,17 @@ func (o *leaving) relay() {
 	h := o.h
 	l := h.linkOf(o.to)
 	h.w.moves.book.boundary(o)
-	o.a.tenure = departed
-	o.a.step(func(refused *failure) {
-		if refused == nil {
-			o.mover.relay(l)
-		}
-	})
+	o.cell.tenure = departed
+	if o.r != nil {
+		o.relayAll(l)
+	} else {
+		o.a.step(func(refused *failure) {
+			if refused == nil {
+				o.mover.relay(l)
+			}
+		})
+	}
+	o.unit.isCutOver()
 	o.sending, o.payload = nil, nil
 	o.leavePermit()
 	o.leaveRow()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	lifecycle "github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
 )
@@ -14,12 +15,15 @@ import (
 type arriving struct {
 	*machine
 	h      *host
+	as     lifecycle.UnitKind // 0: by a Join
 	id     store.RelocationID
 	from   place
 	target *relay.Target
 	fence  relay.Fence // as the source told it last
 	epoch  store.Epoch // of the reservation
+	cell   *cell       // what comes
 	a      *actor
+	r      *room // instead of an Actor
 	q      *incoming
 	join   *join
 	spot   string
@@ -44,6 +48,11 @@ type arriving struct {
 	broken    bool // the payload is
 	until     clock.Mono
 	staging   int // number of the restore that is under way
+
+	members []*arriving // of a SpotWide room: without a Target
+	whole   *arriving   // of a member: the room's
+	cut     bool        // the room's own cutover has come
+	astray  bool        // the member's row turned out to be another's
 }
 
 // waiting is a request of the source that is to be answered.
@@ -66,7 +75,7 @@ func (i *arriving) run() {
 			if i.doing = targetSteps[e.Do]; i.target.Progress() == relay.ProgressReady && e.Do == relay.TargetReady {
 				h.w.moves.book.ready()
 			}
-			h.w.note(h.process, i.doing, i.a.ref.id, targetWhats[e.Do], uint64(i.a.ref.gen))
+			h.w.note(h.process, i.doing, i.cell.ref.id, targetWhats[e.Do], uint64(i.cell.ref.gen))
 			h.waitsFor(i.machine, i.from)
 			i.busy, i.assembles = true, e.Do == relay.TargetAssemble
 			i.perform(&e)
@@ -111,7 +120,7 @@ func (i *arriving) perform(e *relay.TargetEffect) {
 	h := i.h
 	switch e.Do {
 	case relay.TargetRead:
-		h.read(i.machine, i.a.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
+		h.read(i.machine, i.cell.ref.id, storeCallMax, func(row store.Authority, found bool, err error) {
 			i.done(relay.TargetEvent{Is: relay.TargetRow, Row: row, Found: found, Err: err})
 		})
 	case relay.TargetAsk:
@@ -122,6 +131,10 @@ func (i *arriving) perform(e *relay.TargetEffect) {
 	case relay.TargetAssemble:
 		i.done(relay.TargetEvent{})
 	case relay.TargetStage:
+		if i.r != nil {
+			i.stageRoom()
+			return
+		}
 		i.stage()
 	case relay.TargetReady:
 		i.respond(&i.restores, reply{})
@@ -148,8 +161,16 @@ func (i *arriving) perform(e *relay.TargetEffect) {
 				i.done(relay.TargetEvent{Is: relay.TargetGaveUp, Change: c, Err: err})
 			})
 	case relay.TargetConfirm:
+		if i.r != nil {
+			i.confirmRoom(&e.Row)
+			return
+		}
 		i.confirm(&e.Row)
 	case relay.TargetMerge:
+		if i.r != nil {
+			i.mergeRoom()
+			return
+		}
 		i.merge()
 	case relay.TargetJoined:
 		i.callback(relay.TargetJoinedDone)
@@ -173,7 +194,7 @@ func (i *arriving) takeRow(then func()) {
 		then()
 		return
 	}
-	i.a.takeRow(clock.Never, func(bool) {
+	i.cell.takeRow(clock.Never, func(bool) {
 		i.locked = true
 		then()
 	})
@@ -182,12 +203,16 @@ func (i *arriving) takeRow(then func()) {
 func (i *arriving) leaveRow() {
 	if i.locked {
 		i.locked = false
-		i.a.leaveRow()
+		i.cell.leaveRow()
 	}
 }
 
 func (i *arriving) askSpot(e *relay.TargetEffect) {
 	h := i.h
+	if i.r != nil {
+		i.askNode()
+		return
+	}
 	r := h.rooms[i.spot]
 	no := func(f *failure) {
 		i.done(relay.TargetEvent{Is: relay.TargetDecided, Failure: f.relay()})
@@ -276,6 +301,12 @@ func (i *arriving) stage() {
 
 func (i *arriving) unstage() {
 	i.payload, i.broken = nil, false
+	for _, m := range i.members {
+		m.unstage()
+	}
+	if i.a == nil {
+		return
+	}
 	i.a.state, i.bound = nil, binding{}
 	i.a.inTurn(func(refused *failure) {
 		if refused == nil {
@@ -302,14 +333,24 @@ func (i *arriving) confirm(row *store.Authority) {
 
 // merge makes the Actor this process's, with dispatch closed.
 func (i *arriving) merge() {
+	i.mergeActor(func() {
+		i.leaveRow() // which may have to be written again before a callback may run
+		i.done(relay.TargetEvent{Is: relay.TargetMerged})
+	})
+}
+
+func (i *arriving) mergeActor(merged func()) {
 	h, a := i.h, i.a
 	a.inTurn(func(refused *failure) {
 		if refused == nil {
 			i.q.known, i.q.upTo = true, i.q.in.Last()
 			if i.room != nil {
-				a.room = i.room
+				if a.room = i.room; !i.entered && i.whole == nil && !i.room.takesPlace(a) {
+					h.w.fail("I11", "%s comes to %s, where no place is kept for it", a.ref.id, i.room.ref.id)
+				}
 				i.entered = false
 			}
+			a.told = a.told || i.as != 0
 			if a.bind(i.bound); i.bound.key.gen != 0 && !i.bound.stands(h) { // its link was lost since it was adopted
 				a.bind(binding{})
 				i.lost = i.bound.key
@@ -325,8 +366,7 @@ func (i *arriving) merge() {
 		if i.bound.stands(h) {
 			h.endSeal(i.bound, i.id, a.ref, true)
 		}
-		i.leaveRow() // which may have to be written again before a callback may run
-		i.done(relay.TargetEvent{Is: relay.TargetMerged})
+		merged()
 	})
 }
 
@@ -362,11 +402,19 @@ func (i *arriving) callback(is relay.TargetFact) {
 		case fails:
 			h.w.Cover.Mark("a callback failed")
 			e.Failure = &relay.Failure{Kind: errkind.InternalFailure, Text: "the callback failed"}
+		case i.r != nil: // OnInitialize, or OnRelocationReadyCompleted
+			h.w.Cover.Mark("a room that came was initialized")
+			i.done(e)
+			return
 		case is == relay.TargetCompleted:
 			i.a.told = true
 			h.w.moves.book.completed(h, i.join, outcome{accepted: true})
 		default:
 			h.w.moves.book.joinedSpot(i)
+		}
+		if i.r != nil {
+			i.done(e)
+			return
 		}
 		if l := h.linkOf(i.from); is == relay.TargetJoinedDone && !i.left {
 			if i.left = true; l != nil {
@@ -383,9 +431,11 @@ func (i *arriving) end(e *relay.TargetEffect) {
 	i.over, i.busy = true, false
 	h.ends(i.machine)
 	h.w.Cover.Mark("target ended " + targetEnds[e.Outcome])
-	h.w.note(h.process, "move ends", a.ref.id, targetEnds[e.Outcome], uint64(a.ref.gen))
-	switch e.Outcome {
-	case relay.TargetOpened:
+	h.w.note(h.process, "move ends", i.cell.ref.id, targetEnds[e.Outcome], uint64(i.cell.ref.gen))
+	switch {
+	case i.r != nil:
+		i.endRoom(e)
+	case e.Outcome == relay.TargetOpened:
 		a.seal(func() {
 			if a.gone {
 				a.end(errGone)
@@ -402,10 +452,10 @@ func (i *arriving) end(e *relay.TargetEffect) {
 			h.w.Cover.Mark("a client was lost during a move")
 			h.w.moves.book.disconnected(a, i.lost)
 		}
-	case relay.TargetStuck:
+	case e.Outcome == relay.TargetStuck:
 		a.stuck = e.Failure.Text
 		a.seal(func() { a.cur = sealed{i.q} })
-	case relay.TargetDropped:
+	case e.Outcome == relay.TargetDropped:
 		i.drop(e.Failure)
 	}
 	i.payload = nil
@@ -417,8 +467,8 @@ func (i *arriving) end(e *relay.TargetEffect) {
 			i.say(l, relay.ProgressGone, 0, 0)
 		}
 	}
-	if h.preparing[a.ref.id] == i {
-		delete(h.preparing, a.ref.id)
+	if h.preparing[i.cell.ref.id] == i {
+		delete(h.preparing, i.cell.ref.id)
 	}
 	for _, f := range i.onOver {
 		h.soon(f)
@@ -438,6 +488,9 @@ func (i *arriving) answerLate() {
 
 // unregister removes the temporary queue, with the place in the Spot.
 func (i *arriving) unregister() {
+	if i.r != nil {
+		return
+	}
 	i.h.leaveTable(i.a)
 	if i.entered {
 		i.entered = false

@@ -20,3 +20,13 @@ func TestMovesKeepTheirInvariantsInEveryHistory(t *testing.T) {
 	}
 	expectReached(t, Matrix, all, seeds >= moveGuardedAll)
 }
+
+// Nodes are relocated, and move units by themselves, while Actors join, move and are talked to.
+//
+// req: AG-01
+// req: AG-07
+// req: MB-08
+// req: JN-13
+func TestDrainsKeepTheirInvariantsInEveryHistory(t *testing.T) {
+	playBatch(t, DrainKinds, drainWanted, drainWantedOfMany)
+}

@@ -59,3 +59,29 @@ func each(phases, whats, more []string) (all []string) {
 
 // The cells that a batch of moveGuardedAll seeds must have reached are those of Matrix.
 const moveGuardedAll = 20_000
+
+// drained is what runs of drains of every kind must have reached.
+var drained = []string{
+	"committed moves", "committed rooms", "committed members", "Actor Left", "PerActorSpot Left", "SpotWideSpot Left", "SpotWideSpot Stayed",
+	"relocation: Relocated None", "relocation: Blocked DeadlineExceeded", "a room waited for who enters or leaves",
+	"a room that came was initialized", "complete move Applied", "executed after a move",
+}
+
+// drainWanted is what the runs of each kind must have reached.
+var drainWanted = map[string][]string{
+	"drains, calm":    drained,
+	"drains, store":   slices.Concat(drained, []string{"failover that lost changes", "lost answer", "relocation: Blocked StoreUnavailable"}),
+	"drains, network": slices.Concat(drained, []string{"cut", "half-open", "partition"}),
+	"drains, process": slices.Concat(drained, []string{"crash", "pause", "replace", "stop"}),
+	"drains, swarm":   {"committed rooms", "relocate"},
+}
+
+// drainWantedOfMany is what a batch of guardedAll seeds must have reached.
+var drainWantedOfMany = []string{
+	"a bind came while a binding was sealed", "a join was refused as its node relocates", "a destroy was refused as its node relocates",
+	"a move was refused as its target relocates", "a unit waited for a join", "a member that never followed was counted out",
+	"a room's new owner died before its members had followed", "the capture of a room failed", "the restore of one of a room failed",
+	"a room is stranded", "a stuck room was freed", "prepare aggregate AlreadyApplied", "prepare aggregate MoveConflict",
+	"a client was lost during a move", "relocation: Blocked TargetUnavailable", "relocation: Blocked StateIncompatible",
+	"relocation: Blocked ShutdownRequested", "PerActorSpot Lost",
+}

@@ -8,12 +8,19 @@ import (
 // This file is what the oracle is told of Joins and moves.
 
 func (b *book) registered(j *join) {
-	b.joins = append(b.joins, &joinRecord{j: j, life: b.of[j.a.ref.gen]})
+	f := b.of[j.a.ref.gen]
+	if m := b.moves[b.lastMove(f)]; m != nil && m.quiet && m.o.h == j.h && !m.o.unit.over {
+		b.w.fail("JN-13", "%s begins a join while its node moves it", j.a.ref.id)
+	}
+	b.joins = append(b.joins, &joinRecord{j: j, life: f})
 	b.w.note(j.h.process, "registers a join of", j.a.ref.id, j.spot, uint64(j.n))
 }
 
 func (b *book) askedRoom(r *room, j *join, id store.RelocationID) {
 	b.w.note(r.h.process, "is asked about", j.a.ref.id, r.ref.id, uint64(j.n))
+	if j.phase == joinClaim {
+		b.w.fail("MB-08", "room %s is asked about %s, which its node moves", r.ref.id, j.a.ref.id)
+	}
 	if m := b.moves[id]; m != nil {
 		if m.asked++; m.asked > 1 {
 			b.w.fail("I13", "room %s was asked twice about one attempt", r.ref.id)
@@ -27,9 +34,32 @@ func (b *book) askedRoom(r *room, j *join, id store.RelocationID) {
 func (b *book) changedSpot(j *join) { b.joins[j.n-1].changed = true }
 
 func (b *book) leaves(o *leaving) {
+	if o.unit != nil {
+		b.moves[o.id] = &moveRecord{o: o, life: b.of[o.a.ref.gen], quiet: true, from: o.h.self(), to: o.to}
+		return
+	}
 	r := b.joins[o.join.n-1]
 	r.movement = &moveRecord{o: o, life: r.life, join: r, from: o.h.self(), to: o.to}
 	b.moves[o.id] = r.movement
+}
+
+// leavesWhole is told of the move of a room, and of those of its members.
+func (b *book) leavesWhole(o *leaving) {
+	b.wholes[o.id] = &wholeRecord{o: o}
+	for _, m := range o.members {
+		b.leaves(m)
+	}
+}
+
+// recordsOf are those of what moves: of an Actor, or of all members of a room.
+func (b *book) recordsOf(o *leaving) (all []*moveRecord) {
+	if o.r == nil {
+		return []*moveRecord{b.moves[o.id]}
+	}
+	for _, m := range o.members {
+		all = append(all, b.moves[m.id])
+	}
+	return all
 }
 
 func (b *book) captured(o *leaving, state []int) {
@@ -48,7 +78,12 @@ func (b *book) ready() {
 }
 
 func (b *book) boundary(o *leaving) {
-	b.moves[o.id].boundary = true
+	for _, m := range b.recordsOf(o) {
+		m.boundary = true
+	}
+	if r := b.wholes[o.id]; r != nil {
+		r.boundary = true
+	}
 	b.w.Cover.Mark("relay-ready accepted")
 }
 
@@ -71,6 +106,9 @@ func (b *book) merged(i *arriving) {
 
 func (b *book) joinedSpot(i *arriving) {
 	m := b.moves[i.id]
+	if m.quiet {
+		b.w.fail("MB-08", "OnJoinedActor runs of %s, which its node moves", i.a.ref.id)
+	}
 	if m.joined++; m.joined > 1 || !m.committed {
 		b.w.fail("I13", "OnJoinedActor of %s runs %d times, committed %v", i.a.ref.id, m.joined, m.committed)
 	}
@@ -78,6 +116,9 @@ func (b *book) joinedSpot(i *arriving) {
 
 func (b *book) leftSpot(h *host, actor ref, id store.RelocationID) {
 	m := b.moves[id]
+	if m.quiet {
+		b.w.fail("MB-08", "OnLeaveActor runs of %s, which its node moves", actor.id)
+	}
 	if m.left++; m.left > 1 || !m.committed {
 		b.w.fail("I13", "OnLeaveActor of %s runs at %s %d times, committed %v", actor.id, h.name(), m.left, m.committed)
 	}
@@ -114,7 +155,17 @@ func (b *book) completed(h *host, j *join, o outcome) {
 }
 
 func (b *book) sourceEnds(o *leaving, e *relay.SourceEnded) {
-	m := b.moves[o.id]
+	if r := b.wholes[o.id]; r != nil {
+		if back := e.Outcome == relay.SourceFailed || e.Outcome == relay.SourceRejected; back && r.boundary {
+			b.w.fail("I4", "%s gives room %s back behind the boundary", o.h.name(), o.r.ref.id)
+		}
+	}
+	for _, m := range b.recordsOf(o) {
+		b.sourceEnd(m, m.o, e)
+	}
+}
+
+func (b *book) sourceEnd(m *moveRecord, o *leaving, e *relay.SourceEnded) {
 	back := e.Outcome == relay.SourceFailed || e.Outcome == relay.SourceRejected
 	if back && m.boundary {
 		b.w.fail("I4", "%s gives %s back behind the boundary", o.h.name(), o.a.ref.id)
@@ -123,7 +174,7 @@ func (b *book) sourceEnds(o *leaving, e *relay.SourceEnded) {
 		b.w.fail("I1", "%s gives %s back, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
 	}
 	m.nowhere = e.Outcome == relay.SourceLost && !e.Elsewhere
-	if m.nowhere && m.committed && !m.dropped && m.life.owner == m.to && !m.life.gone {
+	if m.nowhere && m.committed && !m.dropped && m.life.owner == m.to && !m.life.gone && (!m.life.doubt || b.w.has(m.life)) {
 		b.w.fail("I6", "%s says that %s is nowhere, which is committed at %s", o.h.name(), o.a.ref.id, m.to.RID)
 	}
 	if e.Outcome == relay.SourceMoved && !m.boundary {
@@ -131,7 +182,23 @@ func (b *book) sourceEnds(o *leaving, e *relay.SourceEnded) {
 	}
 }
 
+// has reports whether the owner of that incarnation has it.
+func (w *World) has(f *life) bool {
+	p := w.find(f.owner.RID, f.owner.Lifecycle)
+	if p == nil {
+		return false
+	}
+	a := p.host.actors[f.id]
+	return a != nil && a.ref.gen == f.gen && !a.gone
+}
+
 func (b *book) targetEnds(i *arriving, how relay.TargetOutcome) {
+	for _, m := range i.members {
+		b.targetEnds(m, how)
+	}
+	if i.r != nil {
+		return
+	}
 	m := b.moves[i.id]
 	if how == relay.TargetDropped && m.committed && m.life.owner == i.h.self() && !m.life.gone && !i.h.stopping {
 		if row, found, _ := b.w.store.Read(background, i.a.ref.id); found && row.ObjectGen == i.a.ref.gen && i.h.owns(&row) {

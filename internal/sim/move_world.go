@@ -21,6 +21,8 @@ type moves struct {
 	marks      []mark // what a failover may go back to
 
 	relocations, joins int
+	drains             bool // nodes are relocated
+	crowd              bool // Actors are asked to join rooms at the beginning
 
 	// Settings of the run.
 	places                 int // of moves that leave a process
@@ -46,6 +48,15 @@ var MoveKinds = []Kind{
 	{Name: "moves, network", moves: true, network: true},
 	{Name: "moves, process", moves: true, process: true},
 	{Name: "moves, swarm", moves: true, store: true, network: true, process: true},
+}
+
+// DrainKinds are those in which nodes are relocated, too.
+var DrainKinds = []Kind{
+	{Name: "drains, calm", moves: true, drains: true},
+	{Name: "drains, store", moves: true, drains: true, store: true},
+	{Name: "drains, network", moves: true, drains: true, network: true},
+	{Name: "drains, process", moves: true, drains: true, process: true},
+	{Name: "drains, swarm", moves: true, drains: true, store: true, network: true, process: true},
 }
 
 // The leases of a world of moves know of epochs; elsewhere there is one.
@@ -90,7 +101,23 @@ func (w *World) newMoves(k Kind) *moves {
 	m.grace = [...]time.Duration{0, 3, 10, 1}[w.choose(4)] * time.Second
 	m.keepMax, m.reservedMax = [...]int{1_000, 6}[w.choose(2)], [...]int{16, 1}[w.choose(2)]
 	m.book, m.missing = newBook(m), map[string]bool{}
+	if m.drains = k.drains; m.drains {
+		m.moreOfAll()
+	}
 	return m
+}
+
+// moreOfAll is for a world of drains: more Actors, of which some are in rooms from the beginning.
+func (m *moves) moreOfAll() {
+	w := m.w
+	for n := len(m.ids); n < 3+w.choose(3); n++ {
+		m.ids, m.bound = append(m.ids, fmt.Sprint("actor", n)), append(m.bound, w.choose(2) == 0)
+	}
+	if !slices.Contains(m.wide, true) {
+		m.wide[0] = true
+	}
+	m.crowd = w.choose(3) > 0
+	w.actorsMax, w.spotsMax = [...]int{0, 0, len(m.ids), 3}[w.choose(4)], [...]int{0, 0, 2}[w.choose(3)]
 }
 
 // playMoves plays a world of moves.
@@ -171,10 +198,10 @@ func (m *moves) make(p *process, id string, kind store.Kind, wide bool) {
 	row := &c.Record
 	w.note(p, "makes", id, "", uint64(row.ObjectGen))
 	if kind == store.UserSpot {
-		h.rooms[id] = &room{h: h, ref: refOf(row), version: row.Version, epoch: row.Epoch, wide: wide}
+		h.rooms[id] = &room{cell: cell{h: h, ref: refOf(row), version: row.Version, epoch: row.Epoch}, wide: wide}
 		return
 	}
-	a := &actor{h: h, ref: refOf(row), version: row.Version, epoch: row.Epoch, cur: open{}, told: true}
+	a := &actor{cell: cell{h: h, ref: refOf(row), version: row.Version, epoch: row.Epoch}, cur: open{}, told: true}
 	h.actors[id] = a
 	m.book.made(a)
 }
@@ -238,6 +265,17 @@ func (m *moves) schedule() {
 		w.post(at-w.now, nil, m.destroySomething)
 	}
 	w.post(2*time.Second, nil, m.tend)
+	if !m.drains {
+		return
+	}
+	m.scheduleDrains()
+	for _, id := range m.ids {
+		if m.crowd {
+			w.post(time.Duration(w.choose(16))*10*time.Millisecond, nil, func() {
+				m.say(id, &plan{slot: -1, spot: m.rooms[w.choose(len(m.rooms))], timeout: 5 * time.Second})
+			})
+		}
+	}
 }
 
 // burst has an Actor asked to join a Spot, and some writers talk to it meanwhile.
@@ -359,6 +397,9 @@ func (m *moves) isStuck(row *store.Authority) bool {
 	p := m.w.find(row.RID, row.LeaseGen)
 	if p == nil {
 		return false
+	}
+	if r := p.host.rooms[row.ID]; r != nil {
+		return r.stuck != ""
 	}
 	a := p.host.actors[row.ID]
 	return a != nil && a.stuck != ""

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/creation"
+	lifecycle "github.com/zlnode/zlnode/internal/host"
 	"github.com/zlnode/zlnode/internal/lease"
 	"github.com/zlnode/zlnode/store"
 )
@@ -71,6 +72,7 @@ type process struct {
 	newest   map[string]store.LeaseGen // of each RID that was ever linked
 	opens    int                       // links that were opened
 	heard    []int                     // the latest of them by which a record came, by slot
+	revision uint64                    // of the descriptor
 	host     *host                     // in a world of moves: what is at it
 	requests map[uint64]*request
 	asked    uint64
@@ -177,7 +179,8 @@ func (p *process) acquire() {
 
 func (p *process) entryID() string { return fmt.Sprint("entry", p.number) }
 
-func (p *process) publish() {
+// descriptor is how the process presents itself now.
+func (p *process) descriptor() store.Descriptor {
 	d := store.Descriptor{
 		RID: p.rid, Lifecycle: p.lease.Gen, Mesh: meshName, Role: store.RoleServer, State: store.Serving, Weight: 100,
 		MaxActors: p.w.actorsMax, MaxSpots: p.w.spotsMax, ActorTypes: p.actors, EntrySpotID: p.entryID(), Revision: 1,
@@ -185,6 +188,18 @@ func (p *process) publish() {
 	for _, t := range p.spots {
 		d.SpotTypes = append(d.SpotTypes, store.SpotType{Type: t, Kind: store.UserSpot})
 	}
+	if p.host != nil && p.host.life != nil {
+		p.revision++
+		d.Revision = p.revision
+		if p.serving {
+			d.State = p.host.life.State()
+		}
+	}
+	return d
+}
+
+func (p *process) publish() {
+	d := p.descriptor()
 	ask(p, asking{"publish", nil, storeCallMax}, func() (store.Reason, error) {
 		return p.w.store.PublishNode(background, p.lease, d)
 	}, func(r store.Reason, err error) {
@@ -214,6 +229,9 @@ func (p *process) list() {
 	}, func(l store.NodeList, err error) {
 		if err == nil {
 			p.nodes = l.Nodes
+			if p.host != nil {
+				p.host.lives(lifecycle.Event{Is: lifecycle.Nodes, Nodes: p.host.linkedNodes(l.Nodes)})
+			}
 		}
 		p.after(listEvery, p.list)
 	})

@@ -16,17 +16,21 @@ import (
 )
 
 var (
-	seedsFlag = flag.Int("seeds", 250, "how many seeds to run")
-	fromFlag  = flag.Uint64("from", 0, "the first of them")
-	seedFlag  = flag.String("seed", "", "run this one alone, and show what happens")
-	keepFlag  = flag.Bool("keep", false, "keep failing tapes in testdata/regress")
-	movesFlag = flag.Bool("moves", false, "with -seed: of the worlds of moves")
-	bareFlag  = flag.Bool("bare", false, "say only which invariant fails, and after how many seeds")
+	seedsFlag  = flag.Int("seeds", 250, "how many seeds to run")
+	fromFlag   = flag.Uint64("from", 0, "the first of them")
+	seedFlag   = flag.String("seed", "", "run this one alone, and show what happens")
+	keepFlag   = flag.Bool("keep", false, "keep failing tapes in testdata/regress")
+	movesFlag  = flag.Bool("moves", false, "with -seed: of the worlds of moves")
+	drainsFlag = flag.Bool("drains", false, "with -seed: of the worlds of drains")
+	bareFlag   = flag.Bool("bare", false, "say only which invariant fails, and after how many seeds")
 )
 
 // chosenKinds are the kinds of which -seed is.
 func chosenKinds() []Kind {
-	if *movesFlag {
+	switch {
+	case *drainsFlag:
+		return DrainKinds
+	case *movesFlag:
 		return MoveKinds
 	}
 	return Kinds
@@ -215,7 +219,7 @@ func decodeTape(t *testing.T, file []byte) (Kind, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range slices.Concat(Kinds, MoveKinds) {
+	for _, k := range slices.Concat(Kinds, MoveKinds, DrainKinds) {
 		if k.Name == string(name) {
 			return k, tape
 		}

@@ -28,12 +28,12 @@ type MoveState struct {
 	Binding    MovedBinding // if HasBinding, else not encoded
 	// Topics are the subscriptions of a Spot, of which Began have begun: the highest number that was
 	// given. See AppendSubscription.
-	Topics     []byte
-	Began      uint64
-	Saved      uint32       // messages in Queue
-	Queue      []byte       // one Carried behind the other, in the order in which they run
-	HasState   bool         // State is what an adapter captured; it may be empty
-	State      []byte
+	Topics   []byte
+	Began    uint64
+	Saved    uint32 // messages in Queue
+	Queue    []byte // one Carried behind the other, in the order in which they run
+	HasState bool   // State is what an adapter captured; it may be empty
+	State    []byte
 }
 
 // MovedBinding is the Session that a moving Actor is bound to.

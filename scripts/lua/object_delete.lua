@@ -1,17 +1,17 @@
 -- Removes a Ready row and frees its capacity, for its owner.
--- KEYS: epoch, row, deletion, first, leases, capacity, owned, objects, inventory, then
+-- KEYS: epoch, row, removal, first, leases, capacity, owned, objects, inventory, then
 --   row, members and pending of the object as a Spot, and of its Spot
--- ARGV: nonce, the fence, keep ms
+-- ARGV: nonce, the fence, operation, keep ms
 -- Returns: reason and the row (see answer_row).
 -- Invariant: row and active slots go together; only the recorded owner, while its lease
 --   is valid, removes them; never a Spot with members, nor an Actor in a User Spot.
--- Idempotency key: operation, in the name of the deletion key, which lives `keep` ms
---   and holds the object generation.
+-- Idempotency key: operation, in the removal, which lives `keep` ms or until the id is
+--   removed again.
 
 local K = { spots = {} }
-local _, deletion, first, inventory
-_, K.row, deletion, first, K.leases, K.capacity, K.owned, K.objects, inventory = unpack(KEYS)
-local id, keep, own = ARGV[2], ARGV[9], spot_keys(10)
+local _, removal, first, inventory
+_, K.row, removal, first, K.leases, K.capacity, K.owned, K.objects, inventory = unpack(KEYS)
+local id, op, keep, own = ARGV[2], ARGV[9], ARGV[10], spot_keys(10)
 K.spots[FENCE.spot] = spot_keys(13)
 local now = now_ms()
 
@@ -19,7 +19,7 @@ local function outcome(reason)
   return answer_row(reason, K, now)
 end
 
-if redis.call('GET', deletion) == FENCE.object_gen then
+if removed_by(removal, FENCE.object_gen, op) then
   return outcome('AlreadyApplied')
 end
 local old = hash_of(K.row)
@@ -34,7 +34,7 @@ elseif redis.call('ZCARD', own.members) > 0 or redis.call('ZCARD', own.pending) 
   return outcome('NotEmpty')
 end
 
-redis.call('SET', deletion, FENCE.object_gen, 'PX', keep)
+keep_removal(removal, old, op, keep)
 redis.call('ZREM', K.objects, index_of(old, id))
 redis.call('DEL', first)
 redis.call('DEL', inventory)

@@ -50,9 +50,9 @@ func (s *Store) Delete(ctx context.Context, f store.Fence, op store.OpID) (store
 	k := &s.keys
 	return s.change(ctx, f.ID, lua.ObjectDelete,
 		slices.Concat([]string{
-			k.epoch, k.object(f.ID), k.deletion(op), k.first(f.ID), k.leases, k.capacity, k.owned, k.objects, k.inventory(f.ID),
+			k.epoch, k.object(f.ID), k.removed(f.ID), k.first(f.ID), k.leases, k.capacity, k.owned, k.objects, k.inventory(f.ID),
 		}, k.spot(f.ID), k.spot(f.SpotID)),
-		fenced(f, millis(store.TerminalRetention))...)
+		fenced(f, hexOf(op), millis(store.TerminalRetention))...)
 }
 
 // Free implements store.Store.
@@ -67,10 +67,10 @@ func (s *Store) Free(ctx context.Context, f store.Free) (store.Change, error) {
 	k := &s.keys
 	return s.change(ctx, f.ID, lua.ObjectFree,
 		slices.Concat([]string{
-			k.epoch, k.object(f.ID), k.deletion(f.Op), k.request(f.ID), k.first(f.ID), k.leases, k.capacity, k.owned, k.reserved,
+			k.epoch, k.object(f.ID), k.removed(f.ID), k.request(f.ID), k.first(f.ID), k.leases, k.capacity, k.owned, k.reserved,
 			k.objects, k.freed, k.inventory(f.ID),
 		}, k.spot(f.ID), k.spot(f.SpotID), k.spot(f.MoveSpotID)),
-		f.ID, decimal(f.ObjectGen), decimal(f.Version), f.SpotID, f.MoveSpotID, millis(store.TerminalRetention), by, lease)
+		f.ID, decimal(f.ObjectGen), decimal(f.Version), f.SpotID, f.MoveSpotID, hexOf(f.Op), millis(store.TerminalRetention), by, lease)
 }
 
 // ChangeSpot implements store.Store.
@@ -104,7 +104,7 @@ func (s *Store) Reassert(ctx context.Context, r store.Reassert) (store.Change, e
 		c, err := s.change(ctx, r.ID, lua.ObjectReassert,
 			slices.Concat([]string{
 				k.epoch, k.object(r.ID), k.request(r.ID), k.first(r.ID), k.leases, k.capacity, k.reserved, k.owned, k.objects,
-				k.versionCounter, k.inventory(r.ID), k.freed, k.entries,
+				k.versionCounter, k.inventory(r.ID), k.freed, k.entries, k.removed(r.ID),
 			}, k.spot(r.ID), k.spot(r.SpotID), k.spot(spot), k.spot(moveSpot)),
 			r.ID, hexOf(r.Op), decimal(r.Epoch), r.Owner.RID, r.Owner.OwnerID, decimal(r.Owner.Gen), kind(r.Kind), r.Type,
 			flag(r.Wide, "1"), decimal(r.ObjectGen), decimal(r.OwnerGen), decimal(r.Version), r.Mesh, r.SpotID, place,

@@ -58,9 +58,10 @@ func (s *Store) CancelCreation(ctx context.Context, id string, gen store.ObjectG
 	k := &s.keys
 	return s.change(ctx, id, lua.CreationCancel,
 		[]string{
-			k.epoch, k.object(id), k.request(id), k.first(id), k.leases, k.capacity, k.reserved, k.owned, k.objects, k.freed,
+			k.epoch, k.object(id), k.removed(id), k.request(id), k.first(id), k.leases, k.capacity, k.reserved, k.owned, k.objects,
+			k.freed,
 		},
-		id, decimal(gen), decimal(v))
+		id, decimal(gen), decimal(v), millis(store.TerminalRetention))
 }
 
 // ReadFirst implements store.Store.

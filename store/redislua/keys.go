@@ -55,7 +55,7 @@ func (k *keys) spot(id string) []string { return []string{k.object(id), k.member
 
 func (k *keys) terminal(op store.OperationKey) string { return k.prefix + "terminal:" + operation(op) }
 
-func (k *keys) deletion(op store.OpID) string { return k.prefix + "deletion:" + hexOf(op) }
+func (k *keys) removed(id string) string { return k.prefix + "removed:" + escape(id) }
 
 // operation is how an operation stands in records and keys: RID:lifecycle:id.
 // None of the three can hold a colon.

@@ -94,12 +94,11 @@ func TestTerminalKeysExpireByThemselves(t *testing.T) {
 		if ttl := raw.PTTL(within(t), s.keys.terminal(op)).Val(); ttl <= want-stepMax || ttl > want {
 			t.Errorf("terminal key lives %v; want close to %v", ttl, want)
 		}
-		deletion := newOp()
-		if c, err := s.Delete(within(t), fence(a), deletion); err != nil || c.Reason != store.Applied {
+		if c, err := s.Delete(within(t), fence(a), newOp()); err != nil || c.Reason != store.Applied {
 			t.Fatalf("Delete = %+v, %v", c, err)
 		}
-		if ttl := raw.PTTL(within(t), s.keys.deletion(deletion)).Val(); ttl <= store.TerminalRetention-stepMax || ttl > store.TerminalRetention {
-			t.Errorf("deletion key lives %v; want close to %v", ttl, store.TerminalRetention)
+		if ttl := raw.PTTL(within(t), s.keys.removed(a.ID)).Val(); ttl <= store.TerminalRetention-stepMax || ttl > store.TerminalRetention {
+			t.Errorf("what is kept of a removal lives %v; want close to %v", ttl, store.TerminalRetention)
 		}
 		want = time.Hour + keepDead
 		if ttl := raw.PTTL(within(t), s.keys.node("node-a")).Val(); ttl <= want-stepMax || ttl > want {

@@ -167,7 +167,9 @@ var epochCases = []testCase{
 			w.delete(a, newOp(), store.Applied)
 			e := w.raise()
 			a.OwnerGen = 5
-			got := w.reassert(assertionOf(a, p, e), store.Applied)
+			known := assertionOf(a, p, e)
+			known.Version++ // a change that was lost with the row
+			got := w.reassert(known, store.Applied)
 			want := a
 			want.Version, want.Epoch, want.LeaseLeft = got.Version, e, got.LeaseLeft
 			if !reflect.DeepEqual(got, want) || got.Version <= a.Version {
@@ -229,9 +231,11 @@ var epochCases = []testCase{
 			q.desc.EntrySpotID = "node-b-entry-1"
 			q.desc.Revision++
 			w.publish(q.Lease, q.desc, store.Applied)
+			a.Version++ // a change that was lost with the row
 			w.delete(w.reassert(assertionOf(a, p, e), store.Applied), newOp(), store.Applied)
 		}
 	}},
+	{"LateAssertionDoesNotBringBackWhatWasRemoved", lateAssertion},
 	{"AssertionIsForALiveOwnerInThePresentEpoch", func(w *world) {
 		p := w.server("node-a")
 		a := w.actor("player-1", p)
@@ -243,6 +247,47 @@ var epochCases = []testCase{
 		)
 		w.refusesHolder(p, func() func() (store.Change, error) { return w.tryReassert(assertionOf(a, p, e)) })
 	}},
+}
+
+// lateAssertion: the answer to an assertion was lost, and its repeat was applied before it.
+func lateAssertion(w *world) {
+	p := w.server("node-a")
+	for _, kind := range kinds {
+		before := w.make(kindRequest(kind, "before", p))
+		w.delete(before, newOp(), store.Applied)
+		a := w.make(kindRequest(kind, "before", p))
+		removals := map[string]func(a store.Authority){
+			"deleted": func(a store.Authority) { w.delete(a, newOp(), store.Applied) },
+			"freed by hand": func(a store.Authority) {
+				w.free(with(store.FreeOf(&a, newOp()), func(f *store.Free) { f.By = p.Lease }), store.Applied)
+			},
+		}
+		for how, remove := range removals {
+			e := w.raise()
+			late := assertionOf(a, p, e)
+			written := w.reassert(with(late, func(r *store.Reassert) { r.Op = newOp() }), store.Applied)
+			remove(written)
+			w.refuses(
+				attempt{how + ": the first try", store.Missing, w.tryReassert(late)},
+				attempt{how + ": one that knew its end", store.Missing, w.tryReassert(assertionOf(written, p, e))},
+				attempt{how + ": of the incarnation before", store.Missing, w.tryReassert(assertionOf(before, p, e))},
+			)
+			e = w.raise()
+			w.refuses(attempt{how + ": in the next epoch", store.Missing, w.tryReassert(assertionOf(written, p, e))})
+			written.Version++ // a change that was lost, behind which it was not removed
+			a = w.reassert(assertionOf(written, p, e), store.Applied)
+		}
+		w.delete(a, newOp(), store.Applied)
+	}
+	quest := w.make(questRequest("quest", p, []byte("message")))
+	late := assertionOf(quest, p, w.raise())
+	w.expire(p)
+	c, err := w.s.CancelCreation(w.ctx(), quest.ID, quest.ObjectGen, quest.Version)
+	w.outcome("CancelCreation", quest.ID, c, err, store.Applied)
+	w.renew(p.Lease, longTTL, store.Applied)
+	w.refuses(attempt{"a creation that was cancelled", store.Missing, w.tryReassert(late)})
+	w.wantSlots(p, 0, 0)
+	w.consistent()
 }
 
 // laterVersion: rows as a history left them that lost changes, and owners that know of

@@ -111,6 +111,7 @@ var epochSpotCases = []testCase{
 		// A member whose row was lost while it was behind.
 		w.free(with(store.FreeOf(&b, newOp()), func(f *store.Free) { f.By = p.Lease }), store.Applied)
 		w.wantLeft(shy.ID, 0)
+		b.Version++ // a change that was lost with the row
 		w.reassert(assertionOf(b, p, e), store.Applied)
 		w.wantLeft(shy.ID, 1)
 	}},

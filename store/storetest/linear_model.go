@@ -84,8 +84,9 @@ type row struct {
 	// as 0 in the facts. It is above all that were shown.
 	lastGen store.ObjectGen
 	lastVer store.Version
-	kept    string // operations whose outcome the Store keeps, one behind the other
-	over    bool   // the conclusion was reached
+	kept    string     // creations whose outcome the Store keeps, one behind the other
+	removed store.OpID // the Delete or Free that removed the last incarnation that was removed by one
+	over    bool       // the conclusion was reached
 }
 
 // step returns the row after the call, and whether the caller may have seen that.
@@ -192,7 +193,7 @@ func finish(r row, c store.Finish) (store.Reason, row) {
 func (m *rowModel) delete(r row, c deletion) (store.Reason, row) {
 	why := r.fenced(c.Fence, store.Ready)
 	switch {
-	case r.keeps(c.op):
+	case r.removed == c.op:
 		return store.AlreadyApplied, r
 	case why != 0:
 		return why, r
@@ -201,13 +202,13 @@ func (m *rowModel) delete(r row, c deletion) (store.Reason, row) {
 	case m.places[r.spot].user:
 		return store.IsMember, r
 	}
-	r.kept += string(c.op[:])
+	r.removed = c.op
 	return store.Applied, r.gone()
 }
 
 func free(r row, c store.Free) (store.Reason, row) {
 	switch {
-	case r.keeps(c.Op):
+	case r.removed == c.Op:
 		return store.AlreadyApplied, r
 	case r.state == 0:
 		return store.Missing, r
@@ -218,7 +219,7 @@ func free(r row, c store.Free) (store.Reason, row) {
 	case r.owner != c.By.OwnerID:
 		return store.OwnerAlive, r
 	}
-	r.kept += string(c.Op[:])
+	r.removed = c.Op
 	return store.Applied, r.gone()
 }
 

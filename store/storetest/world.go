@@ -67,7 +67,7 @@ func (w *world) startServer(rid string, edit ...func(*store.Descriptor)) (proces
 	}
 	d := store.Descriptor{
 		RID: rid, Lifecycle: r.Lease.Gen, Mesh: "mesh-" + rid, Endpoint: rid + ":7001", Role: store.RoleServer, State: store.Serving,
-		Weight: 100, ActorTypes: []string{"player"}, EntrySpotID: rid + "-entry-1", AppVersion: "1.2.3", Revision: 1,
+		Weight: 100, ActorTypes: []string{"player"}, ActorPolicies: map[string]uint8{"player": 3}, Wave: "w1", EntrySpotID: rid + "-entry-1", AppVersion: "1.2.3", Revision: 1,
 		SpotTypes: []store.SpotType{{Type: "quest", Kind: store.InstanceSpot}, {Type: "room", Kind: store.UserSpot}},
 	}
 	for _, e := range edit {

@@ -2,11 +2,16 @@
 
 -- Why the row stays and the claim does not replace it; else nothing. Of two incarnations
 -- the later one is true, whatever their versions: an earlier one's owner may have asserted
--- it first. Within one, versions order all changes, also across epochs. own has the keys of
--- the object as a Spot, whose members are those of one incarnation.
-local function claim_refusal(own, old, old_owner, new, version, owner)
+-- it first. Within one, versions order all changes, also across epochs; that it was removed is
+-- the last one, unless what was lost came behind the version that was removed. own has the
+-- keys of the object as a Spot, whose members are those of one incarnation.
+local function claim_refusal(own, removal, old, old_owner, new, version, owner)
   if not old.state then
-    return nil
+    local gone = removal_of(removal)
+    if gone.op and (less(new.object_gen, gone.object_gen) or
+      (new.object_gen == gone.object_gen and not less(gone.version, version))) then
+      return 'Missing'
+    end
   elseif old.object_gen ~= new.object_gen then
     if less(new.object_gen, old.object_gen) then
       return 'GenerationConflict'

@@ -44,7 +44,7 @@ func (s *Store) Read(ctx context.Context, id string) (a store.Authority, found b
 // Delete implements store.Store.
 func (s *Store) Delete(ctx context.Context, f store.Fence, op store.OpID) (store.Change, error) {
 	return s.change(ctx, f.ID, cmp.Or(f.Check(), op.Check()), func(v view) store.Reason {
-		if v.removedBy(op, f.ObjectGen) {
+		if v.removedBy(op, f.ID, f.ObjectGen) {
 			return store.AlreadyApplied
 		}
 		if reason := v.unfenced(f, store.Ready); reason != 0 {
@@ -63,13 +63,14 @@ func (s *Store) Delete(ctx context.Context, f store.Fence, op store.OpID) (store
 	})
 }
 
-func (v view) removedBy(op store.OpID, gen store.ObjectGen) bool {
-	d, kept := v.deletions[op]
-	return kept && d.gen == gen
+func (v view) removedBy(op store.OpID, id string, gen store.ObjectGen) bool {
+	last, kept := v.removals[id]
+	return kept && last.op == op && last.gen == gen
 }
 
 func (v view) remove(id string, op store.OpID) {
-	v.deletions[op] = deletion{v.rows[id].ObjectGen, v.now.Add(store.TerminalRetention)}
+	r := v.rows[id]
+	v.removals[id] = removal{r.ObjectGen, r.Version, op, v.now.Add(store.TerminalRetention)}
 	delete(v.rows, id)
 }
 
@@ -79,7 +80,7 @@ func (v view) occupied(spot string) bool { return len(v.members(spot))+len(v.pen
 // Free implements store.Store.
 func (s *Store) Free(ctx context.Context, f store.Free) (store.Change, error) {
 	return s.change(ctx, f.ID, f.Check(), func(v view) store.Reason {
-		if v.removedBy(f.Op, f.ObjectGen) {
+		if v.removedBy(f.Op, f.ID, f.ObjectGen) {
 			return store.AlreadyApplied
 		}
 		r := v.rows[f.ID]
@@ -186,6 +187,10 @@ func (v view) reassert(r store.Reassert) store.Reason {
 	}
 	if _, entry := v.claimer(r.ID); entry {
 		return store.TypeMismatch
+	}
+	last, removed := v.removals[r.ID]
+	if old == nil && removed && (r.ObjectGen < last.gen || r.ObjectGen == last.gen && r.Version <= last.version) {
+		return store.Missing
 	}
 	if old != nil {
 		switch {

@@ -109,7 +109,7 @@ func (s *Store) CancelCreation(ctx context.Context, id string, gen store.ObjectG
 			return store.OwnerAlive
 		}
 		v.countFreed(r.owner())
-		delete(v.rows, id)
+		v.remove(id, store.OpID{})
 		return store.Applied
 	})
 }

@@ -43,9 +43,9 @@ func (v view) forget() {
 			delete(v.terminals, op)
 		}
 	}
-	for op, d := range v.deletions {
-		if !d.keptUntil.After(v.now) {
-			delete(v.deletions, op)
+	for id, r := range v.removals {
+		if !r.keptUntil.After(v.now) {
+			delete(v.removals, id)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type state struct {
 	nodes     map[string]node
 	rows      map[string]*row
 	terminals map[store.OperationKey]terminal
-	deletions map[store.OpID]deletion
+	removals  map[string]removal
 }
 
 // lease is an RID's.
@@ -47,8 +47,11 @@ type terminal struct {
 	keptUntil time.Time
 }
 
-type deletion struct {
+// removal is what was removed last under an id.
+type removal struct {
 	gen       store.ObjectGen
+	version   store.Version
+	op        store.OpID // none of a creation that was cancelled
 	keptUntil time.Time
 }
 
@@ -66,14 +69,14 @@ type row struct {
 func newState() *state {
 	return &state{
 		leases: map[string]lease{}, nodes: map[string]node{}, rows: map[string]*row{},
-		terminals: map[store.OperationKey]terminal{}, deletions: map[store.OpID]deletion{},
+		terminals: map[store.OperationKey]terminal{}, removals: map[string]removal{},
 	}
 }
 
 func (s *state) clone() *state {
 	c := *s
 	c.leases, c.nodes = maps.Clone(s.leases), maps.Clone(s.nodes)
-	c.terminals, c.deletions = maps.Clone(s.terminals), maps.Clone(s.deletions)
+	c.terminals, c.removals = maps.Clone(s.terminals), maps.Clone(s.removals)
 	c.rows = make(map[string]*row, len(s.rows))
 	for id, r := range s.rows {
 		c.rows[id] = r.clone()
