@@ -98,8 +98,8 @@ sim-faults: ## simulate a move with each fault before each step, and PAIRS=1 of 
 		-args -every=$(EVERY) $(if $(filter 1,$(PAIRS)),-pairs)
 
 .PHONY: proctest
-proctest: ## hurt processes, the Store and links at every step of a move; ARGS='-run …'
-	ZLNODE_PROCTEST=all $(TEST) -v -timeout=90m $(ARGS) -- ./internal/proctest
+proctest: ## hurt processes, the Store and links at every step of moves and drains; ARGS='-run …'
+	ZLNODE_PROCTEST=all $(TEST) -v -timeout=120m -parallel=4 $(ARGS) -- ./internal/proctest # most of their time they wait
 
 # As root: it makes network namespaces, with a bridge between them.
 .PHONY: test-net

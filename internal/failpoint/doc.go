@@ -10,6 +10,10 @@
 //	R03 seal            R07 restore       R11 commit         R15 Session's new route
 //	R04 capture         R08 relay-ready   R12 merge          R16 follow
 //
+// Between R03 and R05 the source of a Spot with its members has inventory, the list's chunks in
+// the Store, and prepare, the row that names them. abort is what a source tells a target that it
+// goes on without.
+//
 // A specification arms them, here by the variable ZLNODE_FAILPOINTS:
 //
 //	R11.before=exit;R08.after@3=stop;R06.before=sleep:200ms

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
+	"github.com/zlnode/zlnode/internal/failpoint"
 	"github.com/zlnode/zlnode/internal/wire"
 	"github.com/zlnode/zlnode/relay"
 	"github.com/zlnode/zlnode/store"
@@ -95,11 +96,14 @@ func (o *moveOut) prepare(ctx context.Context, e *relay.SourceEffect) relay.Sour
 			return happened
 		}
 	}
+	failpoint.Hit("inventory.before")
 	if happened.Change.Reason, happened.Err = n.putInventory(ctx, e.Prepare.MoveRef, o.wide.chunks); happened.Err != nil || happened.Change.Reason != 0 {
 		return happened
 	}
+	failpoint.Hit("inventory.after")
 	e.Prepare.Inventory = o.wide.inventory
 	happened.Change, happened.Err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.PrepareAggregate(ctx, e.Prepare) })
+	failpoint.Hit("prepare.after")
 	return happened
 }
 

@@ -71,6 +71,8 @@ type Cluster struct {
 // object is an Actor or a Spot that the load and the end of a test know.
 type object struct {
 	id, typ string
+	stays   bool // it does not hop
+	maybe   bool // it was not said that it was made
 }
 
 // build is a program, and what nodes see of it.
@@ -339,35 +341,46 @@ func (c *Cluster) place(ctx context.Context, id, typ, rid string) error {
 		return false, err
 	})
 	if err == nil {
-		c.objects = append(c.objects, object{id, typ})
+		c.objects = append(c.objects, object{id: id, typ: typ})
 	}
 	return err
 }
 
-// Actors makes so many of them.
+// Actors makes so many more of them.
 func (c *Cluster) Actors(ctx context.Context, actors int) error {
-	for i := range actors {
-		if _, err := c.sender.CreateActor(ctx, zlnode.CreateActor{ID: actorID(i), Type: walkerType}); err != nil {
+	for range actors {
+		o := object{id: actorID(c.actors()), typ: walkerType}
+		if _, err := c.sender.CreateActor(ctx, zlnode.CreateActor{ID: o.id, Type: o.typ}); err != nil {
 			return err
 		}
-		c.objects = append(c.objects, object{actorID(i), walkerType})
+		c.objects = append(c.objects, o)
 	}
 	return nil
 }
 
-// members makes a User Spot at the first server with Actors in it, which are there, too.
+// actors is how many of the objects are Actors.
+func (c *Cluster) actors() (n int) {
+	for _, o := range c.objects {
+		if o.actor() {
+			n++
+		}
+	}
+	return n
+}
+
+// members makes a User Spot at the first server with Actors in it, which stay there.
 func (c *Cluster) members(ctx context.Context, spot, typ string, actors int) error {
-	at := c.opts.Servers[0]
-	if err := errors.Join(c.place(ctx, spot, typ, at), c.Actors(ctx, actors)); err != nil {
+	if err := errors.Join(c.place(ctx, spot, typ, c.opts.Servers[0]), c.Actors(ctx, actors)); err != nil {
 		return err
 	}
-	for i := range actors {
-		to := c.sender.Actor(actorID(i))
-		err := poll(ctx, actorID(i)+" joins "+spot, func() (bool, error) {
-			if in, err := zlnode.Request[string](ctx, to, "spot", struct{}{}); err != nil || in == spot {
+	for i := len(c.objects) - actors; i < len(c.objects); i++ {
+		o := &c.objects[i]
+		o.stays = true
+		err := poll(ctx, o.id+" joins "+spot, func() (bool, error) {
+			if in, err := zlnode.Request[string](ctx, c.to(o), "spot", struct{}{}); err != nil || in == spot {
 				return err == nil, err
 			}
-			_, err := zlnode.Request[string](ctx, to, "join", walkOrder{Spot: spot, Timeout: c.opts.Timeout})
+			_, err := zlnode.Request[string](ctx, c.to(o), "join", walkOrder{Spot: spot, Timeout: c.opts.Timeout})
 			return false, err
 		})
 		if err != nil {
@@ -380,7 +393,7 @@ func (c *Cluster) members(ctx context.Context, spot, typ string, actors int) err
 // cells makes Instance Spots.
 func (c *Cluster) cells(ctx context.Context, cells int) error {
 	for i := range cells {
-		o := object{fmt.Sprintf("cell-%d", i), cellType}
+		o := object{id: fmt.Sprintf("cell-%d", i), typ: cellType}
 		if _, err := zlnode.Request[string](ctx, c.sender.Instance(o.id, o.typ), "where", struct{}{}); err != nil {
 			return err
 		}
@@ -407,7 +420,7 @@ func (c *Cluster) Settle(ctx context.Context) (lost []string, err error) {
 				return true, nil
 			}
 			var why error
-			if gone, why = c.lost(ask, id); !gone {
+			if gone, why = c.lost(ask, o); !gone {
 				return false, errors.Join(err, why)
 			}
 			return true, nil
@@ -418,7 +431,9 @@ func (c *Cluster) Settle(ctx context.Context) (lost []string, err error) {
 		if !gone {
 			continue
 		}
-		lost = append(lost, id)
+		if !o.maybe {
+			lost = append(lost, id)
+		}
 		if err := poll(ctx, id+" cannot be freed", func() (bool, error) { return c.free(ctx, o) }); err != nil {
 			return lost, errors.Join(err, c.describe(id))
 		}
@@ -446,10 +461,10 @@ func (c *Cluster) free(ctx context.Context, o *object) (done bool, err error) {
 }
 
 // lost reports whether the object's owner is a process that has died, or says that it is stuck.
-func (c *Cluster) lost(ctx context.Context, id string) (bool, error) {
-	row, found, err := c.view.Read(ctx, id)
+func (c *Cluster) lost(ctx context.Context, o *object) (bool, error) {
+	row, found, err := c.view.Read(ctx, o.id)
 	if err != nil || !found {
-		return err == nil && c.mayEnd, err
+		return err == nil && (c.mayEnd || o.maybe), err
 	}
 	for _, p := range c.all {
 		if p.died != 0 && !p.alive() && p.hello.Lifecycle == uint64(row.LeaseGen) {
@@ -461,7 +476,7 @@ func (c *Cluster) lost(ctx context.Context, id string) (bool, error) {
 		return false, nil
 	}
 	said, err := owner.view()
-	return slices.Contains(said.Stuck, id), err
+	return slices.Contains(said.Stuck, o.id), err
 }
 
 // describe says for a message what the Store has of an object.

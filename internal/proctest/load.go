@@ -21,6 +21,7 @@ type load struct {
 	Hops    atomic.Int64  // Joins that were registered
 	done    atomic.Int64  // messages that ended well
 	failed  atomic.Int64
+	bound   atomic.Int64 // Sessions that are
 	lost    atomic.Int64 // Sessions that ended, or of which a message failed
 
 	work sync.WaitGroup
@@ -51,7 +52,7 @@ func (c *Cluster) Load(ctx context.Context, senders int, nodes ...string) {
 			continue
 		}
 		l.work.Go(func() { l.play(ctx, o.id) })
-		if i := actors; len(nodes) > 0 {
+		if i := actors; len(nodes) > 0 && !o.stays {
 			l.work.Go(func() { l.hop(ctx, o.id, i, nodes) })
 		}
 		actors++
@@ -136,8 +137,9 @@ func (l *load) send(ctx context.Context, o *object) {
 func (l *load) create(ctx context.Context) {
 	sender, whole := l.senders.Add(1), context.WithoutCancel(ctx)
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
-		o := object{fmt.Sprintf("made-%d", seq), walkerType}
+		o := object{id: fmt.Sprintf("made-%d", seq), typ: walkerType}
 		_, err := l.c.sender.CreateActor(whole, zlnode.CreateActor{ID: o.id, Type: o.typ})
+		o.maybe = err != nil
 		l.mu.Lock()
 		if l.made = append(l.made, o); err != nil {
 			l.unmade = err
@@ -199,6 +201,8 @@ func (l *load) session(ctx context.Context, p *client.Client, id string) {
 	if err != nil || !found || p.RequestJSON(ctx, "bind", ref, nil) != nil {
 		return
 	}
+	l.bound.Add(1)
+	defer l.bound.Add(-1)
 	sender := witness.BoundSender | l.senders.Add(1)
 	places := make(chan struct{}, inFlight)
 	var broken atomic.Bool
