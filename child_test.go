@@ -24,6 +24,8 @@ type childOrder struct {
 	Config  zlnode.Config
 	Quests  bool // host quests, not counters
 	Walkers bool // host walkers and their Spots
+	// Closing is a file that the Entry Spot's OnClosing makes.
+	Closing string
 }
 
 // runChild runs this process as a child node if it was started as one.
@@ -49,6 +51,8 @@ func runChild() bool {
 		app = childQuests()
 	case order.Walkers:
 		app = (&walkWorld{}).preserving()
+	case order.Closing != "":
+		app = lodgeApp(&lodge{closing: func(*zlnode.SpotCall) error { return os.WriteFile(order.Closing, nil, 0o600) }})
 	}
 	n, err := zlnode.Start(ctx, order.Config, app)
 	if err != nil {
@@ -118,6 +122,13 @@ func (p *child) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait() // "signal: killed"
 	_ = p.in.Close()
+}
+
+// stop has the child shut its node down.
+func (p *child) stop() {
+	close(p.done)
+	_ = p.in.Close()
+	_ = p.cmd.Wait()
 }
 
 // parlour is a User Spot of nodes in processes of their own.

@@ -213,11 +213,15 @@ type Config struct {
 	// MaxMoves bounds the objects that leave the node at once: the state of each is in
 	// memory. More wait for their turn, until their Join's deadline. MaxRestores bounds those
 	// that come and whose factory and adapter run at once; more wait as long. 1 to 65,536,
-	// default 64.
+	// default 64. A node that is relocated has no more objects leave at once than make it go
+	// faster, which it finds out: more would only stand still for longer.
 	//
 	// All of these but RelocationCompression can be changed while the node runs: see
 	// SetRelocationLimits.
 	MaxMoves, MaxRestores int
+
+	// Admin is a port for operators. Default: none.
+	Admin AdminPort
 
 	// Logger gets the node's log, each line with the RID as "node". The zero value logs
 	// nothing; then causes that callers are not told, such as a handler's panic, are lost.

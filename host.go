@@ -128,7 +128,7 @@ type RelocateResult struct {
 // Before anything changes it looks whether all may go: no type has DisableRelocation, no peer of
 // the objects' mesh is configured by hand, the Store answers, and for each type there is a node;
 // for one it waits up to the deadline. Then the node is HostRelocating: nothing new begins here,
-// creations, joins and moves that are under way end, and all objects leave, MaxMoves at once: User Spots that
+// creations, joins and moves that are under way end, and all objects leave, up to MaxMoves at once: User Spots that
 // are PerActor, then Actors (members of such a Spot behind it, to the same node), then SpotWide
 // Spots with their members and Instance Spots. Each works on until its own turn to move has come.
 // They are spread over the targets by weight and by what these have. The node is HostRelocated
@@ -268,4 +268,50 @@ func (o ShutdownOutcome) String() string {
 	default:
 		return fmt.Sprintf("ShutdownOutcome(%d)", uint8(o))
 	}
+}
+
+// ShutdownReason says why a shutdown was forced.
+type ShutdownReason uint8
+
+// The reasons.
+const (
+	// ShutdownReasonNone: it was not.
+	ShutdownReasonNone ShutdownReason = 0
+	// ShutdownDeadlineExceeded: its time was over; what was left was cut short.
+	ShutdownDeadlineExceeded ShutdownReason = 1
+	// ShutdownTeardownFailed: an OnClosing failed, or the Store or a port; the rest has ended all the
+	// same.
+	ShutdownTeardownFailed ShutdownReason = 2
+)
+
+// String returns the reason's name, without "Shutdown".
+func (r ShutdownReason) String() string {
+	switch r {
+	case ShutdownReasonNone:
+		return "None"
+	case ShutdownDeadlineExceeded:
+		return "DeadlineExceeded"
+	case ShutdownTeardownFailed:
+		return "TeardownFailed"
+	default:
+		return fmt.Sprintf("ShutdownReason(%d)", uint8(r))
+	}
+}
+
+// ShutdownResult is how a shutdown ended. Whatever it is, the process may end: nothing of the node
+// runs any more, and nothing is relocated because of a failure.
+type ShutdownResult struct {
+	Outcome ShutdownOutcome
+	Reason  ShutdownReason
+}
+
+// ShutdownResult returns how the node's shutdown ended; false if there was none, or it is not over.
+// Shutdown's error says the same at length.
+func (n *Node) ShutdownResult() (ShutdownResult, bool) {
+	inner, over := n.inner.ShutdownResult()
+	r := ShutdownResult{Reason: ShutdownReason(inner.Reason)}
+	if r.Reason != ShutdownReasonNone {
+		r.Outcome = ShutdownForced
+	}
+	return r, over
 }

@@ -4,14 +4,20 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 
+	"github.com/zlnode/zlnode/internal/admin"
 	"github.com/zlnode/zlnode/internal/node"
 	"github.com/zlnode/zlnode/session"
 	"github.com/zlnode/zlnode/store"
 )
 
 // Node is one running node. Its methods are safe for concurrent use.
-type Node struct{ inner *node.Node }
+type Node struct {
+	inner   *node.Node
+	version string                       // of the application
+	admin   atomic.Pointer[admin.Server] // nil: no port for operators
+}
 
 // Start starts a node: it checks the configuration, takes the RID's lease in the
 // Store, opens the link port, publishes the node and opens the session ports.
@@ -24,25 +30,42 @@ func Start(ctx context.Context, cfg Config, app *App) (*Node, error) {
 }
 
 func start(ctx context.Context, cfg Config, app *App, last func(*node.Config)) (*Node, error) {
+	port, err := cfg.Admin.open()
+	if err != nil {
+		return nil, err
+	}
 	c := cfg.internal()
-	c.Attach = func(n *node.Node) any { return &Node{n} }
+	c.Attach = func(n *node.Node) any { return &Node{inner: n, version: cfg.AppVersion} }
 	last(&c)
 	var inner *node.App
 	if app != nil {
 		inner = app.app
 	}
-	n, err := node.Start(ctx, c, inner)
+	started, err := node.Start(ctx, c, inner)
 	if err != nil {
+		if port != nil {
+			_ = port.Close() // it has no use for its error
+		}
 		return nil, err
 	}
-	return n.Outer().(*Node), nil
+	n := started.Outer().(*Node)
+	if port != nil {
+		n.admin.Store(admin.NewServer(port, cfg.Admin.Token, operated{n}, cfg.Logger.With().Str("node", n.RID()).Logger()))
+	}
+	return n, nil
 }
 
 // Shutdown stops the node: nothing new is taken, clients are told, accepted work
 // finishes, the node's Actors and Spots, its lease and its descriptor leave the Store,
-// links and ports close. When ctx ends, what is left is cut short and the error
+// links and ports close, that for operators last. When ctx ends, what is left is cut short and the error
 // says so. A second call waits for the first and returns its result.
-func (n *Node) Shutdown(ctx context.Context) error { return n.inner.Shutdown(ctx) }
+func (n *Node) Shutdown(ctx context.Context) error {
+	err := n.inner.Shutdown(ctx)
+	if port := n.admin.Load(); port != nil {
+		port.Close()
+	}
+	return err
+}
 
 // Done is closed when the node has stopped, or has lost its owner lease to
 // another process and can do nothing more. Err then says which.
@@ -130,17 +153,25 @@ func (n *Node) Peers() []PeerStatus { return n.inner.Peers() }
 // node, each node for itself, PublishesMissed those for which the link to one had no room,
 // and CopiesMissed those that a subscriber at this node did not get: its queue was full, its
 // type has no OnTopic for the packet, or the node's lease was in doubt.
-// Moves is about Actors that have changed their node: how many, and how long each side of
+// Moves is about objects that have changed their node: how many, and how long each side of
 // a move took.
 type Stats = node.Stats
 
-// MoveStats is about the Actors that have changed their node since this one started: Out
+// MoveStats is about the objects that have changed their node since this one started: Out
 // of them another node has taken over from this one, In have been opened at this one.
 // SourceStop is a Spread of how long each that left stood still here, from the end of its
 // turns until all that was held for it was relayed. TargetResume is one of how long each that
 // came took from the moment that the Store named this node its owner to its first turn, with
 // the callbacks in between. What lies between the two parts no one node's clock can tell.
+// Kinds are MoveTimes of each kind: 0 are Joins, the others relocated units, by UnitKind.
 type MoveStats = node.MoveStats
+
+// MoveTimes are SourceStop and TargetResume of one kind of unit, as in MoveStats, and
+// RouteConvergence: how long behind its cutover the last message for a unit that had left came
+// here by an old route, or, if none came, the Store's word that it is another's was heard. It is
+// counted when the unit is followed no more (Config.MessageFollowDuration). A unit that stands still at
+// one node for more than a second is a warning in the log.
+type MoveTimes = node.MoveTimes
 
 // Spread is how long something took: Count is how many times it was measured, P50, P99 and
 // Max are time.Durations, the median, the 99th percentile and the longest. P50 and P99 are

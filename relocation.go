@@ -20,8 +20,8 @@ const (
 // type has one, the same at all nodes, and it never changes after Start. A move within a
 // node needs none: the value stays what it is.
 //
-// Only Actors move so far, by a Join to a Spot of another node; the policies of Spots are
-// checked at Start and nothing uses them yet.
+// Actors move by a Join to a Spot of another node, and all objects when their node is relocated
+// (Node.Relocate).
 type RelocationPolicy struct {
 	inner   node.Policy
 	capture func(value any) ([]byte, error)

@@ -37,6 +37,11 @@ type RunOptions struct {
 	Relocate Relocate
 	// StayAndEnd has the node's objects end with it: nothing is relocated.
 	StayAndEnd bool
+	// Follow bounds for how long messages by old routes may follow the objects that have left,
+	// before Shutdown: what comes later fails at its sender. Default, and at most, what is left
+	// of three quarters of the Budget, of which it takes no more than it needs
+	// (Config.MessageFollowDuration); negative: not at all.
+	Follow time.Duration
 	// Hurry is how long Shutdown may take after a second signal. Default 5 s.
 	Hurry time.Duration
 }
@@ -193,6 +198,9 @@ func (r *runner) leave() {
 	}
 	r.during(end.Add(quarter/2), func(ctx context.Context) { r.relocate(ctx, end) })
 	if r.result.Relocation != nil && r.result.Relocation.Outcome == RelocateRelocated {
+		if follow := r.options.Follow; follow != 0 {
+			end = minTime(end, time.Now().Add(max(follow, 0)))
+		}
 		r.during(end, r.follow)
 	}
 	s := r.node.Stats()

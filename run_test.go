@@ -54,7 +54,7 @@ func (e *running) hangs() {
 	stopped := e.walk.gate.stop(e.t, e.world, e.n.Actor(made.Ref.ID))
 	e.t.Cleanup(func() {
 		e.walk.gate.open <- struct{}{}
-		<-stopped
+		_ = <-stopped // how its sender's request ended
 	})
 	e.cut = e.n
 }
@@ -131,6 +131,39 @@ func TestASignalRelocatesWhatIsThere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is there goes to another node, and messages may follow it for a while; a client's do not
+// fail meanwhile.
+func TestASignalHasObjectsGoOnElsewhere(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, w *world) {
+		e := newRunning(t, w, zlnode.RecreateOnRelocation)
+		c := w.client("c", 1, e.walk.app(zlnode.RecreateOnRelocation))
+		made, err := c.CreateActor(w.ctx, zlnode.CreateActor{ID: "walker", Type: "walker"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := w.server("b", e.walk.app(zlnode.RecreateOnRelocation))
+		w.linked(e.n, 1)
+		w.linked(c, 2)
+		w.linked(b, 1)
+		e.runs(w.ctx, zlnode.RunOptions{Budget: time.Hour}) // Config.MessageFollowDuration is less
+		e.signal(syscall.SIGTERM)
+		w.eventually("it is relocated", func() bool { return e.n.State() == zlnode.HostRelocated })
+		where, err := zlnode.Request[string](w.ctx, c.Actor(made.Ref.ID), "where", struct{}{})
+		if err != nil || where[:1] != "b" {
+			t.Errorf("it is at %q: %v", where, err)
+		}
+		if p, ok := e.n.Relocation(); !ok || p.SafeToShutdown {
+			t.Errorf("nothing follows it: %+v", p)
+		}
+		e.signal(syscall.SIGTERM)
+		r := e.ends(zlnode.ExitStopped)
+		if r.Relocation == nil || r.Relocation.Outcome != zlnode.RelocateRelocated || r.ObjectsLeft != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
 }
 
 // A second signal cuts Shutdown short, and a third one does not wait for it any more.

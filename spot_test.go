@@ -239,6 +239,8 @@ func TestAnEntrySpotThatFailsToInitializeFailsTheStart(t *testing.T) {
 }
 
 // A closing that hangs costs the shutdown its time, not more.
+//
+// req: CL-03
 func TestAnEntrySpotThatHangsIsCutShort(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
@@ -251,6 +253,9 @@ func TestAnEntrySpotThatHangsIsCutShort(t *testing.T) {
 		defer cancel()
 		err = n.Shutdown(ctx)
 		wantKind(t, err, zlnode.DeadlineExceeded)
+		if r, over := n.ShutdownResult(); !over || r != (zlnode.ShutdownResult{Outcome: zlnode.ShutdownForced, Reason: zlnode.ShutdownDeadlineExceeded}) {
+			t.Errorf("it ended %v %v", r.Outcome, r.Reason)
+		}
 		close(h.hangs)
 	})
 }

@@ -1,12 +1,14 @@
 package zlnode_test
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/node"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -22,19 +24,22 @@ func defineRooms(app *zlnode.App) *zlnode.App {
 // req: CR-03
 func TestANodePublishesWhatSpotsItTakes(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
-		w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, MaxSpots: 9}, defineRooms(zlnode.NewApp()))
+		w.start(zlnode.Config{RID: "a", Role: zlnode.RoleServer, MaxSpots: 9, MaintenanceWave: "rack-1"}, defineRooms(counterApp()))
 		list, err := w.location().ListNodes(w.ctx, 0)
 		if err != nil || len(list.Nodes) != 1 {
 			t.Fatalf("%+v %v", list, err)
 		}
 		d := list.Nodes[0]
 		want := []store.SpotType{
-			{Type: "hall", Kind: store.UserSpot},
-			{Type: "quest", Kind: store.InstanceSpot, Max: math.MaxInt32},
-			{Type: "room", Kind: store.UserSpot, Max: 7, Wide: true},
+			{Type: "hall", Kind: store.UserSpot, Policy: uint8(node.Recreate)},
+			{Type: "quest", Kind: store.InstanceSpot, Max: math.MaxInt32, Policy: uint8(node.Disable)},
+			{Type: "room", Kind: store.UserSpot, Max: 7, Wide: true, Policy: uint8(node.Disable)},
 		}
 		if d.MaxSpots != 9 || !slices.Equal(d.SpotTypes, want) {
 			t.Errorf("published %d, %+v, want 9, %+v", d.MaxSpots, d.SpotTypes, want)
+		}
+		if policies := map[string]uint8{"counter": uint8(node.Disable)}; !maps.Equal(d.ActorPolicies, policies) || d.Wave != "rack-1" {
+			t.Errorf("published %v and wave %q, want %v", d.ActorPolicies, d.Wave, policies)
 		}
 	})
 }

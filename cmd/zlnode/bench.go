@@ -41,7 +41,7 @@ func benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure and check the engine on node processes of its own",
 	}
-	cmd.AddCommand(benchCreateCommand())
+	cmd.AddCommand(benchCreateCommand(), benchDrainCommand())
 	return cmd
 }
 

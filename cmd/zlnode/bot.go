@@ -51,6 +51,8 @@ type bot struct {
 	settled chan struct{} // closed when it is stopped and nothing is open
 	closed  bool          // its client is being closed; what ends now is no trouble
 	fallback
+	home  chan struct{} // closed when its player is in its room, or will not be
+	roams bool          // its player moves with its node, unnoticed
 	cause error         // what took its Actor or the gateway away, or nil
 	needs []string      // the nodes that it needed when it met that
 	gone  chan struct{} // closed when cause is set
@@ -64,8 +66,16 @@ func newBot(n int, m *meter, hop time.Duration) *bot {
 		login:  loginRequest{Player: fmt.Sprintf("player-%d", n), Arena: fmt.Sprintf("arena-%d", (n-1)/playersPerArena+1)},
 		meter:  m, settle: settleTime,
 		ledger: newLedger(), settled: make(chan struct{}), gone: make(chan struct{}),
-		fallback: fallback{lost: make(chan struct{})},
+		fallback: fallback{lost: make(chan struct{})}, home: make(chan struct{}),
 	}
+}
+
+// newRoamer returns a bot of a world whose nodes are relocated.
+func newRoamer(n int, m *meter) *bot {
+	b := newBot(n, m, 0)
+	b.roams = true
+	b.login.Kind, b.login.Arena = partyOf(n)
+	return b
 }
 
 // enter connects to the gateway and logs in. What goes wrong is counted.
@@ -282,15 +292,25 @@ func (b *bot) onHopped(m *client.Message, now time.Time) {
 	b.mu.Unlock()
 	if ok {
 		b.meter.hops.ended(&h, now.Sub(s.at))
+		if b.roams { // it hops once
+			close(b.home)
+		}
 	}
 }
 
 // onState runs on the client's reader: the connection is lost.
 func (b *bot) onState(_ client.State, err error) {
 	err = fmt.Errorf("connection to the gateway: %w: %w", client.ErrDisconnected, err)
-	if !b.cutOff(err) {
-		b.trouble(err)
+	if b.cutOff(err) {
+		return
 	}
+	b.mu.Lock()
+	closed := b.closed
+	b.mu.Unlock()
+	if !closed {
+		b.meter.dropped.Add(1)
+	}
+	b.trouble(err)
 }
 
 // trouble counts what went wrong. An Actor or a gateway that is not there ends the
@@ -318,7 +338,7 @@ func (b *bot) lose(cause error, needed ...string) {
 	}
 	b.cause = cause
 	for _, rid := range append(needed, b.travel.rid, b.travel.toward) {
-		if rid != "" {
+		if rid != "" && !b.roams { // else it may have needed any
 			b.needs = append(b.needs, rid)
 		}
 	}
@@ -368,7 +388,7 @@ func (b *bot) finish() outcome {
 	defer b.mu.Unlock()
 	o := outcome{
 		needs: b.needs, crossed: t.Crossed > 0, room: b.travel.room, arena: b.place.ArenaRID,
-		cause: b.cause, arenaLost: t.ArenaLost, unsent: t.Arena.Failure, visited: b.visited.cause,
+		cause: b.cause, roams: b.roams, arenaLost: t.ArenaLost, unsent: t.Arena.Failure, visited: b.visited.cause,
 	}
 	if !ok {
 		o.tally, o.wrong = b.ledger.abandon()
@@ -391,6 +411,12 @@ func (b *bot) total() (t totals, ok bool) {
 		if err := b.client.RequestJSON(context.Background(), packetTotal, struct{}{}, &t); err != nil {
 			b.trouble(fmt.Errorf("request %q: %w", packetTotal, err))
 			return totals{}, false
+		}
+		if !b.login.Kind.askedByPlayers() {
+			if err := b.client.RequestJSON(context.Background(), packetReceived, b.login, &t.Arena); err != nil {
+				b.trouble(fmt.Errorf("request %q: %w", packetReceived, err))
+				return totals{}, false
+			}
 		}
 		if sum, _ := t.ofNodes(b.visited); sum.Lost == 0 {
 			return t, true

@@ -27,7 +27,7 @@ func startWorld(t *testing.T, move moveHandler) string {
 	node, err := zlnode.Start(within(t), zlnode.Config{
 		Role: zlnode.RoleServer, Listen: "127.0.0.1:0", MeshKey: make([]byte, meshKeyBytes), StoreURL: redis.URL(),
 		Sessions: []zlnode.SessionListener{{Addr: "127.0.0.1:0", Type: sessionType}},
-	}, (&world{move: move, mover: playerMover{}}).app())
+	}, (&world{move: move, mover: playerMover{}, stood: newStand()}).app())
 	if err != nil {
 		t.Fatal(err)
 	}

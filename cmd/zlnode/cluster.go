@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,8 +20,9 @@ import (
 )
 
 const (
-	// objectNodes is how many nodes host Actors.
+	// objectNodes is how many nodes host Actors, and rollNodes if they are relocated.
 	objectNodes = 2
+	rollNodes   = 4
 	// meshKeyBytes is the length of the mesh's secret.
 	meshKeyBytes = 32
 	// readyTime bounds the wait for all nodes; each bounds its own start as well.
@@ -33,7 +36,11 @@ type cluster struct {
 	exe   string
 	set   nodeSettings // what all nodes have in common
 	store string       // for people: without credentials
-	nodes []*nodeProc
+	logs  io.Writer    // nil: the nodes' logs are not shown
+
+	mu    sync.Mutex
+	nodes []*nodeProc           // one for each name
+	past  []*nodeProc           // whose names another has, or nobody
 	local *zlnode.EmbeddedStore // nil: the Store is somebody else's
 	tls   *tls.Config           // of the gateways' clients; nil: not encrypted
 }
@@ -64,39 +71,95 @@ func openCluster(name, storeURL string, verbose bool) (*cluster, error) {
 // must stop the cluster, also after an error.
 func startCluster(o *demoOptions, verbose io.Writer) (*cluster, error) {
 	c, err := openCluster("demo", o.store, verbose != nil)
+	c.logs = verbose
+	if o.rolling {
+		c.set.Rolls, c.set.Follow = true, o.follow
+	}
 	var id *identity
 	if err == nil && o.transport.Encrypted() {
 		if id, err = newIdentity(time.Now()); err == nil {
 			c.tls = id.clients()
 		}
 	}
-	start := func(rid, role string, peers int) error {
-		set := c.set
-		set.RID, set.Role, set.Peers = rid, role, peers
-		if role == roleGateway {
-			set.Rooms, set.Transport, set.Identity = o.join, o.transport, id
-		}
-		p, err := startNode(c.exe, set, verbose)
-		if err == nil {
-			c.nodes = append(c.nodes, p)
-		}
-		return err
+	if err == nil && o.adminTokenFile != "" {
+		c.set.AdminToken, err = (&door{tokenFile: o.adminTokenFile}).token(strings.NewReader(""))
 	}
 	for i := range o.gateways() {
-		rid := "gateway"
+		set := c.set
+		set.RID, set.Role, set.Peers = "gateway", roleGateway, o.nodes
+		set.Rooms, set.Transport, set.Identity = o.join, o.transport, id
 		if o.gateways() > 1 {
-			rid = fmt.Sprintf("gateway-%d", i+1)
+			set.RID = fmt.Sprintf("gateway-%d", i+1)
 		}
 		if err == nil {
-			err = start(rid, roleGateway, objectNodes)
+			_, err = c.start(set)
 		}
 	}
-	for i := range objectNodes {
+	for i := range o.nodes {
 		if err == nil {
-			err = start(fmt.Sprintf("objects-%d", i+1), roleObjects, objectNodes-1)
+			_, err = c.startObjects(objectsRID(i), o.version(), o.nodes-1)
 		}
 	}
 	return c, err
+}
+
+// objectsRID is the name of an object node, from 0.
+func objectsRID(i int) string { return fmt.Sprintf("objects-%d", i+1) }
+
+// startObjects starts an object node, which is ready once it is linked to that many others.
+func (c *cluster) startObjects(rid, version string, peers int) (*nodeProc, error) {
+	set := c.set
+	set.RID, set.Role, set.Version, set.Peers = rid, roleObjects, version, peers
+	return c.start(set)
+}
+
+// start starts a node process, in place of the one with its name if there is one.
+func (c *cluster) start(set nodeSettings) (*nodeProc, error) {
+	p, err := startNode(c.exe, set, c.logs)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, before := range c.nodes {
+		if before.set.RID == set.RID {
+			c.nodes[i], c.past = p, append(c.past, before)
+			return p, nil
+		}
+	}
+	c.nodes = append(c.nodes, p)
+	return p, nil
+}
+
+// retire takes a node whose process is gone out of those that there are.
+func (c *cluster) retire(p *nodeProc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = slices.DeleteFunc(c.nodes, func(n *nodeProc) bool { return n == p })
+	c.past = append(c.past, p)
+}
+
+// present returns the process of each node.
+func (c *cluster) present() []*nodeProc {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.nodes)
+}
+
+// objects returns the names of the object nodes.
+func (c *cluster) objects() (rids []string) {
+	for _, p := range c.present() {
+		if p.set.Role == roleObjects {
+			rids = append(rids, p.set.RID)
+		}
+	}
+	return rids
+}
+
+// process returns the process of a node that there is.
+func (c *cluster) process(rid string) *nodeProc {
+	nodes := c.present()
+	return nodes[slices.IndexFunc(nodes, func(p *nodeProc) bool { return p.set.RID == rid })]
 }
 
 func randomHex(digits int) string {
@@ -119,10 +182,11 @@ func describe(storeURL, namespace string, embedded bool) string {
 
 // awaitReady waits until all nodes serve and returns the gateways' URLs for clients.
 func (c *cluster) awaitReady(ctx context.Context) (gateways []string, err error) {
-	if err := awaitNodes(ctx, c.nodes); err != nil {
+	nodes := c.present()
+	if err := awaitNodes(ctx, nodes); err != nil {
 		return nil, err
 	}
-	for _, p := range c.nodes {
+	for _, p := range nodes {
 		if p.set.Role != roleGateway {
 			continue
 		}
@@ -170,7 +234,7 @@ func rootCause(errs []error) error {
 // stop ends all nodes at once, in order if they can, and then the Store. A second
 // time it does nothing.
 func (c *cluster) stop() {
-	stopNodes(c.nodes)
+	stopNodes(c.present())
 	if c.local != nil {
 		c.local.Close()
 	}
@@ -189,23 +253,29 @@ func stopNodes(nodes []*nodeProc) {
 
 // rows returns the present state of all nodes.
 func (c *cluster) rows() []nodeRow {
-	rows := make([]nodeRow, len(c.nodes))
-	for i, p := range c.nodes {
+	nodes := c.present()
+	rows := make([]nodeRow, len(nodes))
+	for i, p := range nodes {
 		fate, state := p.fate()
-		if fate == fateUp && !p.serves() {
+		switch {
+		case fate != fateUp:
+		case !p.serves():
 			state = "starting"
+		case p.doing.Load():
+			state = "relocating"
+		case p.hello.Admin != "":
+			state = "admin " + p.hello.Admin + "  " + state
 		}
-		rows[i] = nodeRow{RID: p.set.RID, Role: p.set.Role, PID: p.pid(), Up: fate == fateUp, State: state}
+		rows[i] = nodeRow{RID: p.set.RID, Role: p.set.Role, Version: p.set.Version, PID: p.pid(), Up: fate == fateUp, State: state}
 	}
 	return rows
 }
 
-// ends returns how the nodes ended, after stop.
-func (c *cluster) ends() []nodeEnd {
-	ends := make([]nodeEnd, len(c.nodes))
-	for i, p := range c.nodes {
+// ends returns how all processes ended, after stop.
+func (c *cluster) ends() (ends []nodeEnd) {
+	for _, p := range append(c.present(), c.past...) {
 		fate, text := p.fate()
-		ends[i] = nodeEnd{rid: p.set.RID, role: p.set.Role, fate: fate, text: text}
+		ends = append(ends, nodeEnd{rid: p.set.RID, role: p.set.Role, fate: fate, text: text})
 	}
 	return ends
 }

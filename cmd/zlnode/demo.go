@@ -29,6 +29,10 @@ const (
 	loginsAtOnce = 64
 	// loginsTime bounds all log-ins together.
 	loginsTime = time.Minute
+	// nodesMax and followMin bound flags of --rolling.
+	nodesMax  = 16
+	followMin = 100 * time.Millisecond
+	followMax = time.Minute
 )
 
 // demoOptions are the demo's flags.
@@ -42,6 +46,13 @@ type demoOptions struct {
 	verbose  bool
 	join     bool
 	hop      time.Duration
+	// rolling relocates each object node and replaces it, by one of the same version with
+	// maintenance. nodes is how many there are, follow how long each relays to what has left it.
+	rolling, maintenance bool
+	nodes                int
+	follow               time.Duration
+	// adminTokenFile has the token of the nodes' admin ports; "": they have none.
+	adminTokenFile string
 	// killGateway kills one of two gateways halfway through.
 	killGateway bool
 	// transport is what the clients connect by; check parses its name.
@@ -51,10 +62,29 @@ type demoOptions struct {
 
 // gateways is how many there are.
 func (o *demoOptions) gateways() int {
-	if o.killGateway {
+	switch {
+	case o.killGateway:
 		return gatewaysToKill
+	case o.rolling:
+		return rollGateways
 	}
 	return 1
+}
+
+// mode is how nodes are relocated.
+func (o *demoOptions) mode() zlnode.RelocateMode {
+	if o.maintenance {
+		return zlnode.PlannedMaintenance
+	}
+	return zlnode.RollingUpdate
+}
+
+// version is that of the nodes that there are in the beginning; "": it is told nobody.
+func (o *demoOptions) version() string {
+	if o.rolling {
+		return versionNow
+	}
+	return ""
 }
 
 func demoCommand() *cobra.Command {
@@ -82,6 +112,16 @@ Its clients connect to the other, log in there, bind their players anew and ask 
 what they have executed; so they know what to send again, and the count at the end is
 as strict as ever. The clients of the other gateway must notice nothing.
 
+With --rolling there are two gateways and four object nodes (--nodes), and players, arenas
+and rooms of every kind: in Entry Spots, in rooms of both modes, and Instance Spots. While
+the bots play, each object node in turn is relocated, which moves all that lives there to
+the others; its process ends, and one of the next version takes its name. One more node of
+that version, started first and relocated last, takes what the first one had. With
+--maintenance the nodes keep their version, and none is added. The play goes on until all
+are replaced. No message may be lost, doubled or out of order, no request may fail, and no
+client may lose its connection. The result tells how long each kind of object stood still,
+and how long each node took.
+
 Kill a node while it runs: its Actors are gone, their bots are told once that
 they are unavailable, and everything else plays on.
 
@@ -94,11 +134,18 @@ small keys stay.`,
   zlnode demo --json
   zlnode demo --join --hop 500ms
   zlnode demo --join --kill-gateway
+  zlnode demo --rolling
+  zlnode demo --rolling --maintenance --nodes 3 --for 20s
   zlnode demo --transport wss`,
 		Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("hop") && !o.join {
 				return errors.New("--hop is of players that hop, which they do with --join: add that, or leave --hop out")
+			}
+			for _, flag := range []string{"maintenance", "nodes", "follow"} {
+				if cmd.Flags().Changed(flag) && !o.rolling {
+					return fmt.Errorf("--%s is of nodes that are relocated, which they are with --rolling: add that, or leave --%[1]s out", flag)
+				}
 			}
 			o.choose(cmd.Flags().Changed)
 			if err := o.check(); err != nil {
@@ -110,6 +157,10 @@ small keys stay.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.BoolVar(&o.join, "join", false, "have the players hop between rooms of both nodes; then --bots is 200, --for 60s and --tick 200ms if not set")
+	f.BoolVar(&o.rolling, "rolling", false, "relocate and replace each object node; then --bots, --for and --tick are as with --join")
+	f.BoolVar(&o.maintenance, "maintenance", false, "have the nodes keep their version with --rolling")
+	f.IntVar(&o.nodes, "nodes", rollNodes, "`number` of object nodes with --rolling")
+	f.DurationVar(&o.follow, "follow", 6*time.Second, "how long a node relays to what has left it with --rolling, a `duration`; nodes forget where objects are 5s before, and up to 5s they never know")
 	f.DurationVar(&o.hop, "hop", time.Second, "time between two hops of a player with --join, a `duration`; each is half to one and a half of it")
 	f.BoolVar(&o.killGateway, "kill-gateway", false, "have two gateways, and kill one halfway through")
 	f.StringVar(&o.transportName, "transport", "tcp", "what clients connect by: tcp, ws, tls or wss; the last two with a certificate made for the run")
@@ -118,6 +169,8 @@ small keys stay.`,
 	f.DurationVar(&o.tick, "tick", 50*time.Millisecond, "time between two requests of a bot, a `duration`")
 	f.IntVar(&o.moves, "moves", 2, "`number` of one-way messages of a bot per tick")
 	f.StringVar(&o.store, "store", "", "`URL` of the Redis that is the Location Store, such as redis://127.0.0.1:6379")
+	f.StringVar(&o.adminTokenFile, "admin-token-file", "", "`file` with a token by which `zlnode status` and others operate the nodes")
+	_ = f.MarkHidden("admin-token-file") // it is there
 	f.BoolVar(&o.json, "json", false, "print one JSON object at the end, and nothing else")
 	f.BoolVar(&o.verbose, "verbose", false, "write the nodes' logs to standard error, and with --json the progress too")
 	return cmd
@@ -133,7 +186,10 @@ func noWords(cmd *cobra.Command, args []string) error {
 
 // choose sets what depends on other flags, if it was not set.
 func (o *demoOptions) choose(set func(flag string) bool) {
-	if !o.join {
+	if !o.rolling {
+		o.nodes = objectNodes
+	}
+	if !o.join && !o.rolling {
 		return
 	}
 	if !set("bots") {
@@ -154,7 +210,7 @@ func (o *demoOptions) check() (err error) {
 	for _, f := range []struct {
 		name            string
 		value, min, max time.Duration
-	}{{"for", o.duration, forMin, forMax}, {"tick", o.tick, tickMin, tickMax}, {"hop", o.hop, hopMin, hopMax}} {
+	}{{"for", o.duration, forMin, forMax}, {"tick", o.tick, tickMin, tickMax}, {"hop", o.hop, hopMin, hopMax}, {"follow", o.follow, followMin, followMax}} {
 		if f.value < f.min || f.value > f.max {
 			return fmt.Errorf("--%s %v is not in %v to %v", f.name, f.value, f.min, f.max)
 		}
@@ -162,6 +218,10 @@ func (o *demoOptions) check() (err error) {
 	switch {
 	case o.bots < 1 || o.bots > botsMax:
 		return fmt.Errorf("--bots %d is not in 1 to %d", o.bots, botsMax)
+	case o.rolling && (o.join || o.killGateway):
+		return errors.New("--rolling goes without --join and --kill-gateway")
+	case o.rolling && (o.nodes < 2 || o.nodes > nodesMax):
+		return fmt.Errorf("--nodes %d is not in 2 to %d", o.nodes, nodesMax)
 	case o.moves < 0 || o.moves > movesMax:
 		return fmt.Errorf("--moves %d is not in 0 to %d", o.moves, movesMax)
 	}
@@ -184,9 +244,13 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 		hop = 0
 	}
 	for n := range o.bots {
-		d.bots = append(d.bots, newBot(n+1, d.meter, hop))
+		b := newBot(n+1, d.meter, hop)
+		if o.rolling {
+			b = newRoamer(n+1, d.meter)
+		}
+		d.bots = append(d.bots, b)
 	}
-	if o.join {
+	if o.join || o.rolling {
 		d.visitors = visitors(d.bots)
 	}
 	var progress, nodeLogs io.Writer = stdout, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,8 @@ const (
 	nodeStartTime = 20 * time.Second
 	// nodeStopTime bounds its shutdown; what is left then is cut short.
 	nodeStopTime = 10 * time.Second
+	// nodeFollowTime is how long a node that SIGTERM ends has messages follow what has left it.
+	nodeFollowTime = time.Second
 )
 
 // nodeSettings is what the demo tells a node process, as one line of JSON on its
@@ -43,8 +46,23 @@ type nodeSettings struct {
 	// Transport is what a gateway's clients connect by. Identity is for the encrypted ones.
 	Transport zlnode.Transport `json:"transport,omitempty"`
 	Identity  *identity        `json:"identity,omitempty"`
+	// Rolls is for a world whose nodes are relocated. Version is the node's, Follow how long it
+	// relays to what has left it.
+	Rolls   bool          `json:"rolls,omitempty"`
+	Version string        `json:"version,omitempty"`
+	Follow  time.Duration `json:"follow,omitempty"`
+	// Drain is for the nodes of `zlnode bench drain`.
+	Drain *drainSettings `json:"drain,omitempty"`
+	// AdminToken has the node open an admin port with that token.
+	AdminToken []byte `json:"admin_token,omitempty"`
 	// Runs is the file in which a node of roleRace notes what its factories do; "": none.
 	Runs string `json:"runs,omitempty"`
+}
+
+// drainSettings are the limits of a node, and the bytes of an Actor's state in the beginning.
+type drainSettings struct {
+	Limits     drainLimits `json:"limits"`
+	StateBytes int         `json:"state_bytes"`
 }
 
 const (
@@ -60,6 +78,7 @@ type nodeReady struct {
 	Role     string `json:"role"`
 	PID      int    `json:"pid"`
 	Sessions string `json:"sessions,omitempty"` // the address for clients
+	Admin    string `json:"admin,omitempty"`    // the address for operators
 	// Lifecycle is the generation of the process.
 	Lifecycle uint64 `json:"lifecycle,omitempty"`
 	Error     string `json:"error,omitempty"`
@@ -91,55 +110,72 @@ func runDemoNode(stdin io.Reader, stdout, stderr io.Writer) error {
 		return fmt.Errorf("demo-node is started by `zlnode demo` and `zlnode bench`, which write its settings to standard input: %w", err)
 	}
 
-	terminate := make(chan os.Signal, 1)
+	terminate, signals := make(chan os.Signal, 1), make(chan os.Signal)
 	signal.Notify(terminate, syscall.SIGTERM)
-	ctx, end := context.WithCancelCause(context.Background())
+	starting, giveUp := context.WithCancel(context.Background())
+	wanted, end := context.WithCancel(context.Background())
+	orders := make(chan nodeOrder)
 	go func() { // ends with its input, at the latest with the process
-		_, _ = io.Copy(io.Discard, in)
-		end(nil)
+		readOrders(in, orders, wanted.Done())
+		giveUp()
+		end()
 	}()
-	go func() { // ends at the signal, at the latest with the process
-		<-terminate
-		end(errTerminated)
+	go func() { // ends with the process
+		for s := range terminate {
+			giveUp()
+			signals <- s
+		}
 	}()
 
-	node, err := startDemoNode(ctx, set, stderr)
+	served, err := startDemoNode(starting, set, stderr)
 	ready := nodeReady{RID: set.RID, Role: set.Role, PID: os.Getpid()}
 	switch {
 	case err != nil:
 		ready.Error = err.Error()
 	default:
-		ready.Lifecycle = node.Lifecycle()
-		if ports := node.SessionAddrs(); len(ports) > 0 {
+		ready.Lifecycle = served.node.Lifecycle()
+		if ports := served.node.SessionAddrs(); len(ports) > 0 {
 			ready.Sessions = ports[0].String()
+		}
+		if port := served.node.AdminAddr(); port != nil {
+			ready.Admin = port.String()
 		}
 	}
 	told := json.NewEncoder(stdout).Encode(ready)
 	if err != nil {
 		return err
 	}
-	if told == nil {
-		select {
-		case <-ctx.Done():
-		case <-node.Done():
+	node, serving := served.node, make(chan error, 1)
+	go func() {
+		if told == nil {
+			told = served.serve(wanted, orders, stdout)
 		}
+		if told != nil {
+			end()
+		}
+		serving <- told
+	}()
+	context.AfterFunc(wanted, func() { _ = stopDemoNode(node) }) // which returns what the node's own end does
+	ended := node.RunUntilSignal(context.Background(), zlnode.RunOptions{
+		Signals: signals, Budget: nodeStopTime, Follow: nodeFollowTime,
+		// Without an operator the demo shows what the end of a node means to what lives there.
+		StayAndEnd: set.AdminToken == nil,
+	})
+	end()
+	if err := errors.Join(<-serving, ended.Lost); err != nil {
+		return errors.Join(err, ended.Shutdown)
 	}
-	lost := node.Err()
-	disorder := stopDemoNode(node)
-	if err := errors.Join(told, lost); err != nil {
-		return errors.Join(err, disorder)
-	}
-	if disorder != nil {
-		return fmt.Errorf("%w: %w", errDisorder, disorder)
-	}
-	if cause := context.Cause(ctx); errors.Is(cause, errTerminated) {
-		return cause
+	switch {
+	case ended.Abandoned != nil, ended.Shutdown != nil:
+		return fmt.Errorf("%w: %w", errDisorder, cmp.Or(ended.Shutdown, errors.New("a third signal")))
+	case ended.Signal != nil:
+		return errTerminated
 	}
 	return nil
 }
 
 // startDemoNode starts the node and waits for its peers.
-func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zlnode.Node, error) {
+func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*servedNode, error) {
 	level := zerolog.WarnLevel
 	if set.Verbose {
 		level = zerolog.DebugLevel
@@ -151,10 +187,22 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 		Namespace: set.Namespace,
 		// Its namespace is a random one, or a store that began with the demo.
 		RecoveryHold: -1,
+		AppVersion:   set.Version,
 		Logger:       zerolog.New(stderr).Level(level).With().Timestamp().Logger(),
 	}
-	world := newWorld()
+	if set.Follow != 0 {
+		followFor(&cfg, set.Follow)
+	}
+	if set.AdminToken != nil {
+		cfg.Admin = zlnode.AdminPort{Addr: "127.0.0.1:0", Token: set.AdminToken}
+	}
+	world := newWorld(set.Rolls)
 	app := world.app
+	if set.Drain != nil {
+		l := set.Drain.Limits
+		cfg.MaxMoves, cfg.RelocationLinkBytes, cfg.RelocationChunkBytes = l.Moves, l.LinkBytes, l.ChunkBytes
+		app = func() *zlnode.App { return drainWorld(world.stood, set.Drain.StateBytes) }
+	}
 	switch set.Role {
 	case roleRace:
 		raceLease(&cfg)
@@ -196,7 +244,17 @@ func startDemoNode(ctx context.Context, set nodeSettings, stderr io.Writer) (*zl
 		}
 		world.open.Store(&rooms)
 	}
-	return node, nil
+	return &servedNode{node: node, stood: world.stood, set: set}, nil
+}
+
+// followFor has a node relay to what has left it for that time. Others must not know the way to
+// it for longer; where the time is short, they ask each time.
+func followFor(cfg *zlnode.Config, follow time.Duration) {
+	const slack = 5 * time.Second // that zlnode wants between the two
+	cfg.MessageFollowDuration, cfg.RouteCacheMaxAge = follow, follow-slack
+	if cfg.RouteCacheMaxAge <= 0 {
+		cfg.RouteCacheMaxAge = -1
+	}
 }
 
 func stopDemoNode(node *zlnode.Node) error {

@@ -40,6 +40,7 @@ var builtTests = map[string]func(t *testing.T, exe string){
 	"the demo names a store that does not answer":       namesADeadStore,
 	"the demo ends early at Ctrl-C with its result":     endsEarlyWithItsResult,
 	"the demo writes lines where there is no terminal":  writesLines,
+	"nodes are relocated and replaced":                  replacesNodes,
 	"a race has no fault on its own store":              racesOnTheEmbeddedStore,
 	"a race has no fault on a redis-server":             racesOnRedis,
 	"a race ends early at Ctrl-C with its result":       raceEndsEarly,
@@ -254,6 +255,28 @@ func goOnAtAnotherGateway(t *testing.T, exe string) {
 	g := v.Gateway
 	if v.Unavailable != 0 || g == nil || g.Killed != "gateway-1" || g.Clients != 10 || g.Resumed != 10 || g.Away.P50US <= 0 || v.Joins.CrossNode < 20 {
 		t.Errorf("%+v, %+v, %+v", v, g, v.Joins)
+	}
+}
+
+// All nodes go to the next version, with objects of every kind.
+//
+// req: PO-04, SB-06, PA-02
+func replacesNodes(t *testing.T, exe string) {
+	v := start(t, exe, "demo", "--rolling", "--nodes", "2", "--follow", "500ms", "--for", "2s", "--bots", "8", "--tick", "100ms", "--json").verdict()
+	r := v.Rolling
+	if v.Unavailable != 0 || r == nil || r.Dropped != 0 || len(r.Nodes) != 3 || len(r.Interruption) != len(stoodKinds) {
+		t.Fatalf("%+v, %+v", v, r)
+	}
+	for i, mode := range []string{"RollingUpdate", "RollingUpdate", "PlannedMaintenance"} {
+		n := r.Nodes[i]
+		if n.Mode != mode || n.Outcome != "Relocated" || n.Reason != "None" || n.MovedUS <= 0 || n.TotalUS < n.MovedUS+n.SafeUS {
+			t.Errorf("%+v", n)
+		}
+	}
+	for kind, s := range r.Interruption {
+		if s.Count == 0 || s.P50US <= 0 || s.MaxUS < s.P99US {
+			t.Errorf("%s: %+v", kind, s)
+		}
 	}
 }
 

@@ -117,7 +117,7 @@ func (b *bot) catchUp(ctx context.Context, gateway string) (t totals, err error)
 // killGateway kills the first gateway, with what its clients have under way.
 func (d *demo) killGateway() {
 	d.mu.Lock()
-	victim := d.cluster.nodes[0]
+	victim := d.cluster.present()[0]
 	d.killed = victim.set.RID
 	d.mu.Unlock()
 	victim.kill()

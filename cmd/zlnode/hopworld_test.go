@@ -20,7 +20,7 @@ func startRooms(t *testing.T, change func(w *world)) string {
 	}
 	t.Cleanup(redis.Close)
 	start := func(cfg zlnode.Config) (*zlnode.Node, *world) {
-		w := newWorld()
+		w := newWorld(false)
 		change(w)
 		cfg.MeshKey, cfg.StoreURL, cfg.RecoveryHold = make([]byte, meshKeyBytes), redis.URL(), -1
 		n, err := zlnode.Start(within(t), cfg, w.app())

@@ -17,6 +17,7 @@ type outcome struct {
 	crossed   bool   // its Actor has changed its node
 	room      string // that its Actor is in; "": none
 	arena     string // the node of the arena
+	roams     bool   // its Actor and the arena change their nodes, and nobody is told
 	// cause is what took its Actor or the gateway away, or nil; needs are the nodes that it
 	// needed then besides the gateway, and none if it had not logged in.
 	cause     error
@@ -43,6 +44,7 @@ type evidence struct {
 	requests, pushes path
 	played           time.Duration
 	joins            *joinEvidence  // nil: nobody hopped
+	rolls            *rollEvidence  // nil: no node was to be relocated
 	gateway          *gatewayReport // nil: none was to be killed
 }
 
@@ -61,6 +63,7 @@ type verdict struct {
 	P99US       int64   `json:"p99_us"`
 
 	Joins   *joinReport    `json:"joins,omitempty"`   // nil: nobody hopped
+	Rolling *rollReport    `json:"rolling,omitempty"` // nil: no node was to be relocated
 	Gateway *gatewayReport `json:"gateway,omitempty"` // nil: none was to be killed
 
 	requests, pushes path
@@ -102,7 +105,7 @@ func judge(e evidence) verdict {
 			continue
 		case o.cause != nil:
 			v.fail(fmt.Errorf("its nodes are up, and yet: %w", o.cause))
-		case o.arenaLost && dead[o.arena]:
+		case o.arenaLost && (dead[o.arena] || o.roams && len(dead) > 0):
 			v.Unavailable++
 		case o.arenaLost:
 			v.fail(fmt.Errorf("a player lost its arena, and the arena's node %s is up", o.arena))
@@ -115,6 +118,7 @@ func judge(e evidence) verdict {
 		}
 	}
 	v.judgeJoins(&e, dead)
+	v.judgeRoll(&e, dead)
 	v.judgeGateway(e.gateway)
 	if v.Requests == 0 && len(dead) == 0 {
 		v.fail(errors.New("not one request was answered"))

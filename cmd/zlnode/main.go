@@ -1,5 +1,6 @@
 // Command zlnode is the engine's tool: `zlnode demo` runs a small world on three
-// node processes and checks every message of it.
+// node processes and checks every message of it; `zlnode relocate` and others operate a node
+// by its admin port.
 package main
 
 import (
@@ -13,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+
+	"github.com/zlnode/zlnode"
 )
 
 func main() {
@@ -42,9 +45,13 @@ var errTerminated = errors.New("stopped by SIGTERM")
 // not end all of its objects in order.
 var errDisorder = errors.New("not all ended in order")
 
+// errBlocked ends a command whose output has said that a node's relocation is blocked.
+var errBlocked = errors.New("the relocation is blocked")
+
 const (
 	statusTerminated = 128 + int(syscall.SIGTERM)
-	statusDisorder   = 3
+	statusDisorder   = zlnode.ExitDisorder
+	statusBlocked    = zlnode.ExitObjectsLeft
 )
 
 // run executes the command line and returns the exit status.
@@ -60,6 +67,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, errTerminated):
 		return statusTerminated
+	case errors.Is(err, errBlocked):
+		return statusBlocked
 	case !errors.Is(err, errNotOK):
 		fmt.Fprintln(stderr, errorPrefix+strings.TrimPrefix(err.Error(), errorPrefix))
 	}
@@ -74,12 +83,15 @@ func rootCommand() *cobra.Command {
 		Use:   "zlnode",
 		Short: "An engine for stateful, latency-critical servers",
 		Long: `zlnode is an engine for stateful, latency-critical servers: game shards, live
-rooms, order books. Programs embed it as a Go library; this tool shows it at work.`,
-		Example:       "  zlnode demo\n  zlnode demo --bots 200 --for 30s",
+rooms, order books. Programs embed it as a Go library; this tool shows it at work, and
+operates nodes by their admin ports (Config.Admin).`,
+		Example: "  zlnode demo\n  zlnode demo --bots 200 --for 30s\n" +
+			"  zlnode relocate 127.0.0.1:7800 --watch --token-file admin.token",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(demoCommand(), benchCommand(), demoNodeCommand(), versionCommand())
+	root.AddCommand(demoCommand(), benchCommand(), demoNodeCommand(), versionCommand(),
+		statusCommand(), cordonCommand(), uncordonCommand(), relocateCommand(), shutdownCommand(), limitsCommand())
 	return root
 }

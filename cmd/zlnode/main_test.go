@@ -27,7 +27,7 @@ func runHere(args ...string) (status int, stdout, stderr string) {
 
 func TestHelpTellsWhatThereIs(t *testing.T) {
 	status, out, _ := runHere("--help")
-	for _, want := range []string{"zlnode demo", "demo ", "bench ", "version "} {
+	for _, want := range []string{"zlnode demo", "demo ", "bench ", "version ", "status ", "cordon ", "uncordon ", "relocate ", "shutdown ", "limits "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the help does not tell of %q:\n%s", want, out)
 		}
@@ -39,9 +39,18 @@ func TestHelpTellsWhatThereIs(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	_, out, _ = runHere("demo", "--help")
-	for _, flag := range []string{"--bots", "--for", "--tick", "--moves", "--store", "--json", "--verbose", "--join", "--hop", "--transport"} {
+	for _, flag := range []string{"--bots", "--for", "--tick", "--moves", "--store", "--json", "--verbose", "--join", "--hop", "--transport", "--rolling", "--maintenance", "--nodes", "--follow"} {
 		if !strings.Contains(out, flag) {
 			t.Errorf("the help of demo does not tell of %s:\n%s", flag, out)
+		}
+	}
+	if strings.Contains(out, "admin-token-file") {
+		t.Errorf("the help of demo shows the hidden flag:\n%s", out)
+	}
+	_, out, _ = runHere("relocate", "--help")
+	for _, flag := range []string{"--watch", "--mode", "--target-version", "--timeout", "--token-file", "ZLNODE_ADMIN_TOKEN", "Exit status"} {
+		if !strings.Contains(out, flag) {
+			t.Errorf("the help of relocate does not tell of %s:\n%s", flag, out)
 		}
 	}
 	_, out, _ = runHere("bench", "create", "--help")
@@ -66,8 +75,13 @@ func TestWrongCommandLinesAreRefusedWithTheReason(t *testing.T) {
 		"demo join":             `demo takes no argument "join"; did you mean --join?`,
 		"demo hop --join":       "did you mean --hop?",
 		"demo --join --hop 1ms": "--hop 1ms is not in 10ms to 1h0m0s",
+		"demo --nodes 3":        "--rolling",
 		"demo-node":             "demo-node is started by `zlnode demo`",
 
+		"demo --rolling --nodes 1":         "--nodes 1 is not in 2 to 16",
+		"demo --rolling --follow 2m":       "--follow 2m0s is not in 100ms to 1m0s",
+		"demo --rolling --join":            "--rolling goes without --join and --kill-gateway",
+		"demo --maintenance":               "--maintenance is of nodes that are relocated",
 		"bench create --race --nodes 0":    "--nodes 0 is not in 1 to 32",
 		"bench create --race --clients -1": "--clients -1 is not in 1 to 256",
 		"bench create --race --ids 0":      "--ids 0 is not in 1 to 1000000",

@@ -21,6 +21,7 @@ const (
 type meter struct {
 	online      atomic.Int64  // bots that are logged in and not gone
 	unavailable atomic.Int64  // bots that met a dead node
+	dropped     atomic.Uint64 // connections that ended by themselves
 	errors      atomic.Uint64 // everything else that failed
 	moves       atomic.Uint64 // one-way messages sent
 	acts        atomic.Uint64 // requests sent
@@ -79,6 +80,25 @@ func (l *latency) count() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(l.hist.TotalCount())
+}
+
+// export returns the histogram for another process.
+func (l *latency) export() ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+}
+
+// merge adds one that another process has exported.
+func (l *latency) merge(b []byte) error {
+	other, err := hdrhistogram.Decode(b)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hist.Merge(other)
+	return nil
 }
 
 // path is one histogram at a glance.

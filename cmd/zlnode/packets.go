@@ -14,27 +14,29 @@ const (
 	packetMoved    = "moved"    // player → client: answer, push number
 	packetTotal    = "total"    // client → player, request: nothing; totals
 	packetReport   = "report"   // player → arena, one-way: report number, player
-	packetReceived = "received" // player → arena, request: player; received
+	packetReceived = "received" // player or session → arena, request: player; received. client → session, request: loginRequest; received
 	packetCheer    = "cheer"    // arena → player, one-way: number
 
 	packetHop        = "hop"         // client → player, one-way: op, room
 	packetHopped     = "hopped"      // player → client: hopped
 	packetVisit      = "visit"       // client → session, request: visit; its number. session → player, one-way: number
 	packetAskedVisit = "asked-visit" // session → player, request: number; number
+	packetOpened     = "opened"      // an object that was restored → itself, one-way: nothing
 	packetCensus     = "census"      // client → session, request: nothing; roomCensus of each. session → room, request: nothing; roomCensus
 )
 
 // loginRequest says who logs in and which arena the player plays in.
 type loginRequest struct {
-	Player string `json:"player"`
-	Arena  string `json:"arena"`
+	Player string    `json:"player"`
+	Arena  string    `json:"arena"`
+	Kind   partyKind `json:"kind"`
 }
 
-// loginReply says at which nodes the two Actors live.
+// loginReply says at which nodes the two live; "": a Spot may be anywhere.
 type loginReply struct {
 	PlayerRID string `json:"player_rid"`
 	ArenaRID  string `json:"arena_rid"`
-	// Rooms are where the player may hop to.
+	// Rooms are where the player may hop to, or is to.
 	Rooms []roomPlace `json:"rooms"`
 }
 

@@ -14,6 +14,7 @@ import (
 // between rooms, also those of other nodes.
 type player struct {
 	arena string
+	kind  partyKind
 
 	ops      sequence
 	position uint64 // executed ops
@@ -28,7 +29,9 @@ type player struct {
 	crossed uint64   // changes of its node
 	hop     *hop     // that is under way
 
-	out []byte // the last payload sent; its room is used again
+	self  ownAddr
+	still standstill
+	out   []byte // the last payload sent; its room is used again
 }
 
 // hop is what a player remembers of one from the op that asked for it to its end, at
@@ -41,11 +44,14 @@ type hop struct {
 	Captured time.Duration `json:"captured"` // 0: it has not left its node
 }
 
-func newPlayer(*zlnode.ActorContext) (*player, error) { return &player{}, nil }
+func newPlayer(c *zlnode.ActorContext) (*player, error) {
+	return &player{self: c.Node().Actor(c.ID())}, nil
+}
 
 // playerState is a player on its way between two nodes.
 type playerState struct {
 	Arena     string         `json:"arena"`
+	Kind      partyKind      `json:"kind"`
 	Ops       *sequenceState `json:"ops"`
 	Position  uint64         `json:"position,string"`
 	Chain     uint64         `json:"chain,string"`
@@ -56,24 +62,34 @@ type playerState struct {
 	Visits    *sequenceState `json:"visits"`
 	Crossed   uint64         `json:"crossed,string"`
 	Hop       *hop           `json:"hop"`
+	Still     standstill     `json:"still"`
 }
 
 // playerMover is the state adapter of players.
-type playerMover struct{}
+type playerMover struct {
+	// unasked: a player may be moved that has not asked for it.
+	unasked bool
+}
 
 var _ zlnode.StateAdapter[player] = playerMover{}
 
 // Capture implements zlnode.StateAdapter.
-func (playerMover) Capture(p *player) ([]byte, error) {
-	if p.hop == nil {
+func (m playerMover) Capture(p *player) ([]byte, error) {
+	s := playerState{
+		p.arena, p.kind, p.ops.state(), p.position, p.chain, p.pushes, p.reports, p.arenaLost,
+		p.cheers.state(), p.visits.state(), p.crossed + 1, nil, standstill{},
+	}
+	switch {
+	case p.hop != nil:
+		leaving := *p.hop
+		leaving.Captured = sharedClock()
+		s.Hop = &leaving
+	case m.unasked:
+		s.Still = captureNow(p.kind.stood())
+	default:
 		return nil, errors.New("a player is moved that did not ask for it")
 	}
-	leaving := *p.hop
-	leaving.Captured = sharedClock()
-	return json.Marshal(playerState{
-		p.arena, p.ops.state(), p.position, p.chain, p.pushes, p.reports, p.arenaLost,
-		p.cheers.state(), p.visits.state(), p.crossed + 1, &leaving,
-	})
+	return json.Marshal(s)
 }
 
 // Restore implements zlnode.StateAdapter.
@@ -83,9 +99,10 @@ func (playerMover) Restore(p *player, b []byte) error {
 		return err
 	}
 	*p = player{
-		arena: s.Arena, ops: s.Ops.sequence(), position: s.Position, chain: s.Chain, pushes: s.Pushes, reports: s.Reports, arenaLost: s.ArenaLost,
-		cheers: s.Cheers.sequence(), visits: s.Visits.sequence(), crossed: s.Crossed, hop: s.Hop,
+		self: p.self, arena: s.Arena, kind: s.Kind, ops: s.Ops.sequence(), position: s.Position, chain: s.Chain, pushes: s.Pushes, reports: s.Reports, arenaLost: s.ArenaLost,
+		cheers: s.Cheers.sequence(), visits: s.Visits.sequence(), crossed: s.Crossed, hop: s.Hop, still: s.Still,
 	}
+	p.still.restored(p.self)
 	return nil
 }
 
@@ -110,7 +127,7 @@ func (p *player) execute(c *zlnode.ActorCall, payload []byte) (answer, error) {
 func (p *player) report(c *zlnode.ActorCall) error {
 	p.reports++
 	p.out = appendReport(p.out[:0], p.reports, c.Actor().ID())
-	err := c.Node().Actor(p.arena).SendRaw(c, packetReport, p.out)
+	err := p.kind.reports(c.Node(), p.arena).SendRaw(c, packetReport, p.out)
 	if arenaGone(err) {
 		p.arenaLost = true
 		return nil
@@ -211,7 +228,7 @@ func onAskedVisit(_ *zlnode.ActorCall, p *player, n uint64) (uint64, error) {
 }
 
 // onTotal tells what the player has done, and asks the arena what came of its
-// reports: this request runs there after all of them, if the player has not moved.
+// reports, if it may: this request runs there after all of them, if neither has moved.
 func onTotal(c *zlnode.ActorCall, p *player, _ struct{}) (totals, error) {
 	t := totals{
 		Ops: p.ops.seen(), Chain: p.chain, Pushes: p.pushes, Reports: p.reports, ArenaLost: p.arenaLost,
@@ -221,10 +238,10 @@ func onTotal(c *zlnode.ActorCall, p *player, _ struct{}) (totals, error) {
 	if p.hop != nil {
 		t.Hop = p.hop.Op
 	}
-	if t.ArenaLost {
+	if t.ArenaLost || !p.kind.askedByPlayers() {
 		return t, nil
 	}
-	arrived, err := zlnode.Request[received](c, c.Node().Actor(p.arena), packetReceived, c.Actor().ID())
+	arrived, err := zlnode.Request[received](c, p.kind.arena(c.Node(), p.arena), packetReceived, c.Actor().ID())
 	if arenaGone(err) {
 		t.ArenaLost = true
 		return t, nil

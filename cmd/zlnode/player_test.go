@@ -70,3 +70,29 @@ func TestAPlayerIsNotMovedUnasked(t *testing.T) {
 		t.Error("a broken state was restored")
 	}
 }
+
+func TestAPlayerIsMovedUnaskedWhereNodesAreRelocated(t *testing.T) {
+	mover := playerMover{unasked: true}
+	state, err := mover.Capture(&player{kind: partyShared, position: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(heard, 1)
+	p := &player{self: told}
+	if err := mover.Restore(p, state); err != nil {
+		t.Fatal(err)
+	}
+	if packet := <-told; packet != packetOpened {
+		t.Errorf("it sent itself %q", packet)
+	}
+	if p.still.Kind != stoodMember || p.still.Captured == 0 || p.position != 3 || p.crossed != 1 || p.hop != nil {
+		t.Errorf("%+v", p)
+	}
+	hopping, err := mover.Capture(&player{hop: &hop{Op: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mover.Restore(p, hopping); err != nil || p.still != (standstill{}) || p.hop.Captured == 0 {
+		t.Errorf("%v, %+v, its hop %+v", err, p, p.hop)
+	}
+}

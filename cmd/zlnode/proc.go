@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// readyLineMax bounds the line that a node process announces itself with.
-	readyLineMax = 4 << 10
 	// pipeGrace is how long the end of a process waits for the end of its output,
 	// which something that it started could hold open.
 	pipeGrace = time.Second
@@ -33,6 +31,8 @@ type nodeProc struct {
 	stdin io.WriteCloser // open as long as the node is wanted
 	log   *logTail
 
+	answers  chan []byte   // lines behind the first one
+	doing    atomic.Bool   // it is being relocated
 	stopping atomic.Bool   // the demo wants it to end
 	unready  atomic.Bool   // then it had announced nothing yet
 	forced   atomic.Bool   // and had to kill it
@@ -47,7 +47,7 @@ type nodeProc struct {
 func startNode(exe string, set nodeSettings, verbose io.Writer) (*nodeProc, error) {
 	p := &nodeProc{
 		set: set, cmd: exec.Command(exe, "demo-node"), log: &logTail{to: verbose},
-		ready: make(chan struct{}), done: make(chan struct{}),
+		ready: make(chan struct{}), done: make(chan struct{}), answers: make(chan []byte, 1),
 	}
 	p.cmd.SysProcAttr = asNode()
 	p.cmd.Stderr = p.log
@@ -78,15 +78,22 @@ func (p *nodeProc) startError(err error) error {
 	return fmt.Errorf("node %s cannot be started: %w", p.set.RID, err)
 }
 
-// watch reads what the process announces and waits for its end. It is a goroutine
+// watch reads what the process announces and answers, and waits for its end. It is a goroutine
 // of its own, which ends with the process.
 func (p *nodeProc) watch(stdout io.Reader) {
-	line, _ := bufio.NewReader(io.LimitReader(stdout, readyLineMax)).ReadBytes('\n')
-	announced := json.Unmarshal(line, &p.hello) == nil
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, answerLineMax)
+	announced := lines.Scan() && json.Unmarshal(lines.Bytes(), &p.hello) == nil
 	if announced {
 		close(p.ready)
 	}
-	_, _ = io.Copy(io.Discard, stdout)
+	for lines.Scan() {
+		select {
+		case p.answers <- bytes.Clone(lines.Bytes()):
+		default: // nobody has asked for it
+		}
+	}
+	_, _ = io.Copy(io.Discard, stdout) // behind a line that is too long
 	p.exit = p.cmd.Wait()
 	if !announced {
 		close(p.ready)

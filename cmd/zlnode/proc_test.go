@@ -53,6 +53,20 @@ func fakeNode(stdin io.Reader, stdout, stderr io.Writer) int {
 		signal.Notify(stay, os.Interrupt)
 		announce()
 		<-stay
+	case "obedient":
+		announce()
+		for {
+			line, err := in.ReadBytes('\n')
+			if err != nil {
+				return 0
+			}
+			var o nodeOrder
+			a := nodeAnswer{Error: "not today"}
+			if json.Unmarshal(line, &o) == nil && o.Relocate != nil {
+				a = nodeAnswer{Relocated: &relocatedAnswer{Text: o.Relocate.Version}}
+			}
+			_ = json.NewEncoder(stdout).Encode(a)
+		}
 	case "slow":
 		_, _ = io.Copy(io.Discard, in)
 	case "cut":

@@ -65,7 +65,7 @@ type racingActor struct{}
 func raceWorld(runs *runLog) *zlnode.App {
 	app := zlnode.NewApp()
 	defineRaced(app, runs)
-	zlnode.DefineActor(app, plainType, func(*zlnode.ActorContext) (*struct{}, error) { return &struct{}{}, nil }, zlnode.DisableRelocation)
+	zlnode.DefineActor(app, plainType, func(*zlnode.ActorContext) (*struct{}, error) { return &struct{}{}, nil }, zlnode.RecreateOnRelocation)
 	return app
 }
 

@@ -19,6 +19,9 @@ type snapshot struct {
 	Online      int64
 	Messages    uint64  // of bots, both ways
 	PerSecond   float64 // of them
+	Rolling     bool
+	Rolled      int // nodes that were relocated
+	ToRoll      int // of so many
 	Hopping     bool
 	Hops        uint64  // to another node
 	HopsASecond float64 // of them
@@ -32,10 +35,14 @@ type snapshot struct {
 // nodeRow is one node process in a snapshot.
 type nodeRow struct {
 	RID, Role string
+	Version   string // "": the demo gives none
 	PID       int
 	Up        bool
 	State     string
 }
+
+// role is what the node is, with its version.
+func (n *nodeRow) role() string { return strings.TrimSpace(n.Role + " " + n.Version) }
 
 // phase is what a run is doing.
 type phase uint8
@@ -76,6 +83,9 @@ func (s *snapshot) table() []string {
 		fmt.Sprintf("  bots online   %-12s errors        %s", fmt.Sprintf("%d of %d", s.Online, s.Bots), grouped(s.Errors)),
 		fmt.Sprintf("  messages/s    %-12s unavailable   %s", grouped(uint64(s.PerSecond)), grouped(uint64(s.Unavailable))),
 	}
+	if s.Rolling {
+		lines = append(lines, fmt.Sprintf("  relocated     %d of %d nodes", s.Rolled, s.ToRoll))
+	}
 	if s.Hopping {
 		lines = append(lines, fmt.Sprintf("  hops/s        %-12s to another node   %s", grouped(uint64(s.HopsASecond)), grouped(s.Hops)))
 	}
@@ -85,10 +95,10 @@ func (s *snapshot) table() []string {
 		s.Requests.row("request"),
 		s.Pushes.row("push"),
 		"",
-		fmt.Sprintf("  %-12s %-9s %8s  %s", "node", "role", "pid", "state"),
+		fmt.Sprintf("  %-12s %-13s %8s  %s", "node", "role", "pid", "state"),
 	)
 	for _, n := range s.Nodes {
-		lines = append(lines, fmt.Sprintf("  %-12s %-9s %8d  %s", n.RID, n.Role, n.PID, firstLine(n.State)))
+		lines = append(lines, fmt.Sprintf("  %-12s %-13s %8d  %s", n.RID, n.role(), n.PID, firstLine(n.State)))
 	}
 	if pid := s.victim(); pid != 0 && s.Phase == phasePlay {
 		lines = append(lines, "", fmt.Sprintf("  Try what happens:  kill -9 %d   (Ctrl-C ends the demo)", pid))
@@ -116,6 +126,9 @@ func (s *snapshot) line() string {
 	if s.Hopping {
 		hops = fmt.Sprintf("  hops/s %s  to another node %s", grouped(uint64(s.HopsASecond)), grouped(s.Hops))
 	}
+	if s.Rolling {
+		hops += fmt.Sprintf("  relocated %d of %d nodes", s.Rolled, s.ToRoll)
+	}
 	return fmt.Sprintf("%5.1fs of %s  bots %d of %d  messages/s %s%s  request p50 %s p99 %s  push p50 %s p99 %s  errors %d  unavailable %d",
 		s.Played.Seconds(), s.For, s.Online, s.Bots, grouped(uint64(s.PerSecond)), hops,
 		short(s.Requests.P50), short(s.Requests.P99), short(s.Pushes.P50), short(s.Pushes.P99), s.Errors, s.Unavailable)
@@ -123,7 +136,7 @@ func (s *snapshot) line() string {
 
 // line is the node for output that is no terminal.
 func (n *nodeRow) line() string {
-	return fmt.Sprintf("node %s  role %s  pid %d  %s", n.RID, n.Role, n.PID, firstLine(n.State))
+	return fmt.Sprintf("node %s  role %s  pid %d  %s", n.RID, n.role(), n.PID, firstLine(n.State))
 }
 
 func bar(done, whole time.Duration) string {
@@ -189,6 +202,9 @@ func (v *verdict) writeText(w io.Writer) error {
 	fmt.Fprintf(&b, "%s\n\n", v.pushes.row("push"))
 	if v.Joins != nil {
 		b.WriteString(v.Joins.text())
+	}
+	if v.Rolling != nil {
+		b.WriteString(v.Rolling.text())
 	}
 	if v.Gateway != nil {
 		b.WriteString(v.Gateway.text())

@@ -14,9 +14,9 @@ func exampleSnapshot() snapshot {
 		Requests: path{4201, 310 * time.Microsecond, 1900 * time.Microsecond, 12345 * time.Microsecond},
 		Pushes:   path{8402, 340 * time.Microsecond, 2100 * time.Microsecond, 1500 * time.Millisecond},
 		Nodes: []nodeRow{
-			{"gateway", roleGateway, 4711, true, "up"},
-			{"objects-1", roleObjects, 4712, true, "up"},
-			{"objects-2", roleObjects, 4713, false, "down (killed)\nwith more"},
+			{"gateway", roleGateway, "", 4711, true, "up"},
+			{"objects-1", roleObjects, "1.0.0", 4712, true, "up"},
+			{"objects-2", roleObjects, "", 4713, false, "down (killed)\nwith more"},
 		},
 	}
 }
@@ -41,10 +41,10 @@ zlnode demo   store redis://127.0.0.1:6379, namespace demo-12ab34cd
   request           4,201      310µs      1.9ms     12.3ms
   push              8,402      340µs      2.1ms       1.5s
 
-  node         role           pid  state
-  gateway      gateway       4711  up
-  objects-1    objects       4712  up
-  objects-2    objects       4713  down (killed)
+  node         role               pid  state
+  gateway      gateway           4711  up
+  objects-1    objects 1.0.0     4712  up
+  objects-2    objects           4713  down (killed)
 
   Try what happens:  kill -9 4712   (Ctrl-C ends the demo)`)
 }
@@ -87,9 +87,9 @@ func TestALineDoesNotAnnounceALogThatIsNotInIt(t *testing.T) {
 	if _, err := tail.Write([]byte("panic\n")); err != nil {
 		t.Fatal(err)
 	}
-	n := nodeRow{"objects-1", roleObjects, 4712, false, "stopped, but not in order" + tail.quote()}
+	n := nodeRow{"objects-1", roleObjects, "1.0.0", 4712, false, "stopped, but not in order" + tail.quote()}
 	golden(t, n.line(), `
-node objects-1  role objects  pid 4712  stopped, but not in order`)
+node objects-1  role objects 1.0.0  pid 4712  stopped, but not in order`)
 }
 
 func exampleVerdict() verdict {

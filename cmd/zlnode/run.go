@@ -18,6 +18,7 @@ type demo struct {
 	mu      sync.Mutex
 	phase   phase
 	cluster *cluster
+	roller  *roller       // nil: no node is relocated
 	began   time.Time     // of the play
 	played  time.Duration // once it has ended
 	killed  string        // the gateway that was killed
@@ -33,6 +34,9 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 	d.enter(phaseStart, c)
 	if err != nil {
 		return verdict{}, err
+	}
+	if d.options.rolling {
+		d.roller = &roller{cluster: c, options: &d.options, stood: newStand()}
 	}
 	gateways, err := c.awaitReady(ctx)
 	if ctx.Err() != nil {
@@ -64,6 +68,9 @@ func (d *demo) run(ctx context.Context, progress, nodeLogs io.Writer) (verdict, 
 	e := evidence{outcomes: outcomes, requests: d.meter.requests.path(), pushes: d.meter.pushes.path(), played: d.played, gateway: d.gatewayDeath()}
 	if d.options.join {
 		e.joins = d.joins(outcomes)
+	}
+	if d.roller != nil {
+		e.rolls = d.rolls()
 	}
 	d.closeVisitors()
 	d.each(len(d.bots), (*bot).close)
@@ -99,18 +106,45 @@ func (d *demo) logIn(ctx context.Context, gateways []string) {
 	defer cancel()
 	d.each(loginsAtOnce, func(b *bot) {
 		at := (b.number - 1) % len(gateways)
-		if at+1 < len(gateways) {
+		if d.options.killGateway && at+1 < len(gateways) {
 			b.fallback.gateway = gateways[at+1]
 		}
 		b.enter(ctx, gateways[at])
+		if b.roams {
+			b.goHome(ctx)
+		}
 	})
+}
+
+// playTime returns a context that ends when the bots have played for the time that was asked
+// for, and when all nodes that are to be relocated are. After cancel nothing of it is left.
+func (d *demo) playTime(ctx context.Context) (_ context.Context, cancel func()) {
+	if d.roller == nil {
+		return context.WithTimeout(ctx, d.options.duration)
+	}
+	ctx, end := context.WithCancel(ctx)
+	var rolling sync.WaitGroup
+	rolling.Go(func() {
+		over := time.NewTimer(d.options.duration)
+		defer over.Stop()
+		d.roller.run(ctx)
+		select {
+		case <-over.C:
+			end()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		end()
+		rolling.Wait()
+	}
 }
 
 // play lets the bots play for the time that was asked for, or until ctx ends or
 // no bot is left. They start one after the other, spread over one tick. What visitors wait
 // for then is no part of the time that was played.
 func (d *demo) play(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, d.options.duration)
+	ctx, cancel := d.playTime(ctx)
 	defer cancel()
 	d.mu.Lock()
 	d.phase, d.began = phasePlay, time.Now()
@@ -159,6 +193,10 @@ func (d *demo) look() snapshot {
 	}
 	if d.phase == phasePlay && d.played == 0 {
 		s.Played = time.Since(d.began)
+	}
+	if d.roller != nil {
+		s.Rolling = true
+		s.Rolled, s.ToRoll = d.roller.replaced()
 	}
 	if d.cluster != nil {
 		s.Store, s.Nodes = d.cluster.store, d.cluster.rows()

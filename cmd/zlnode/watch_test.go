@@ -31,7 +31,7 @@ func TestLinesTellEachChangeOfANodeOnce(t *testing.T) {
 		t.Errorf("%d lines at first, want one for each node", got)
 	}
 	s.Nodes[1].State = "down (killed)"
-	if got, want := w.lines(&s), "node objects-1  role objects  pid 4712  down (killed)\n"; got != want {
+	if got, want := w.lines(&s), "node objects-1  role objects 1.0.0  pid 4712  down (killed)\n"; got != want {
 		t.Errorf("after a change %q, want %q", got, want)
 	}
 	s.Phase = phasePlay

@@ -17,7 +17,8 @@
 // and waits for a target for each type. Then the node is Relocating, which the Store is told
 // before anything else, as that lets nothing new come: what was under way ends, and the
 // inventory that is taken then is complete. Units are moved in batches, a Spot before its
-// members; each has a permit before it begins, so what is under way at once is bounded. Behind the
+// members; each has a permit before it begins, so what is under way at once is bounded, and no more
+// are under way than leave faster for that (flights). Behind the
 // last cutover the node is Relocated. Whatever prevents that has the node Serving again: nothing
 // new begins, what has begun comes to its own end, and the operation is over, Blocked.
 //

@@ -211,9 +211,9 @@ func TestMembersFollowTheirSpotBehindTheDeadline(t *testing.T) {
 	p.want(p.step(Event{Is: UnitEnded, Op: op, Ended: Left}), "permit")
 	p.want(p.step(Event{Is: Permitted, Op: op}), "move 1 to b until 10; permit")
 	p.now = 10
-	p.want(p.step(Event{Is: Tick}), "publish")
+	p.want(p.step(Event{Is: Tick}), "publish; end 1 Blocked DeadlineExceeded 1 of 3 units have left in time")
 	p.want(p.step(Event{Is: UnitEnded, Op: op, Unit: 1, Ended: Stayed, Reason: DeadlineExceeded}), "")
-	p.want(p.step(Event{Is: Published}), "end 1 Blocked DeadlineExceeded 1 of 3 units have left in time")
+	p.want(p.step(Event{Is: Published}), "")
 	if got, _ := p.h.Progress(p.now); p.h.State() != store.Serving || !got.RunsOn || got.Running {
 		t.Errorf("it is %v and shows %+v", p.h.State(), got)
 	}
@@ -242,8 +242,8 @@ func TestTheDeadlineLetsWhatHasBegunEnd(t *testing.T) {
 		t.Errorf("it is %v while a unit is under way", p.h.State())
 	}
 	p.want(p.step(Event{Is: Permitted, Op: op}), "release")
-	p.want(p.step(Event{Is: CutOver, Op: op}), "publish")
-	p.want(p.step(Event{Is: Published, Failure: "away"}), "end 1 Blocked DeadlineExceeded 0 of 2 units have left in time")
+	p.want(p.step(Event{Is: CutOver, Op: op}), "publish; end 1 Blocked DeadlineExceeded 0 of 2 units have left in time")
+	p.want(p.step(Event{Is: Published, Failure: "away"}), "")
 	if p.h.State() != store.Serving {
 		t.Errorf("it is %v", p.h.State())
 	}
@@ -281,8 +281,7 @@ func TestTheResultSaysWhatWasWaitedFor(t *testing.T) {
 	p.want(p.step(Event{Is: Published}), "settle")
 	p.want(p.step(Event{Is: Waits, Op: a.Op, Failure: "joins: 2"}), "")
 	p.now = 10
-	p.want(p.step(Event{Is: Tick}), "publish")
-	p.want(p.step(Event{Is: Published}), "end 1 Blocked DeadlineExceeded what was under way at the node did not end in time: joins: 2")
+	p.want(p.step(Event{Is: Tick}), "publish; end 1 Blocked DeadlineExceeded what was under way at the node did not end in time: joins: 2")
 }
 
 func TestTheEndIsEstimatedByTheRateSoFar(t *testing.T) {

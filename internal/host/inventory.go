@@ -22,6 +22,7 @@ type inventory struct {
 	lines       []*line // none of them is empty
 	queues      map[lineKey]*line
 	failure     *Result // why nothing new begins
+	flights     flights // how many units may be that
 	flying      int     // units that are under way and not cut over
 	flyingAlone int     // of these, those that are no members
 	open        int     // PerActor Spots whose move has not ended
@@ -107,6 +108,7 @@ func (v *inventory) fill(units []Unit) {
 
 // line lines the units of the batch up.
 func (v *inventory) line() {
+	v.flights.begin()
 	for i := range v.units {
 		if u := &v.units[i]; u.at == waits && batchOf(u.Kind) == v.batch {
 			v.queue(i, 0)
@@ -202,7 +204,8 @@ func (v *inventory) fly(i int, to Process) *unitState {
 }
 
 // landed is for a unit that flies no more.
-func (v *inventory) landed(u *unitState) {
+func (v *inventory) landed(now clock.Mono, u *unitState) {
+	v.flights.land(now, v.flying > v.flights.size/2)
 	v.counts[u.Kind].Moving--
 	v.flying--
 	if u.Shell == NoShell {
@@ -210,9 +213,9 @@ func (v *inventory) landed(u *unitState) {
 	}
 }
 
-func (v *inventory) cutOver(i int) {
+func (v *inventory) cutOver(now clock.Mono, i int) {
 	u := &v.units[i]
-	v.landed(u)
+	v.landed(now, u)
 	v.counts[u.Kind].Left++
 	u.at = cut
 }
@@ -232,7 +235,7 @@ func (o *operation) unitEnded(now clock.Mono, e *Event) {
 	}
 	was, count := u.at, &o.counts[u.Kind]
 	if was == flies {
-		o.landed(u)
+		o.landed(now, u)
 	} else {
 		count.Left--
 	}

@@ -53,7 +53,7 @@ func (o *operation) look() {
 }
 
 func (o *operation) nextDeadline() clock.Mono {
-	if o.overdue || o.phase == concluding {
+	if o.overdue {
 		return o.wake
 	}
 	return min(o.wake, o.deadline)
@@ -96,7 +96,9 @@ func (o *operation) late(now clock.Mono) {
 			o.stop(blocked(DeadlineExceeded, fmt.Sprintf("%d of %d units have left in time", o.gone(), len(o.units))))
 		}
 		o.advance(now)
-	case concluding, trailing, over:
+	case concluding:
+		o.finish()
+	case trailing, over:
 	}
 }
 
@@ -111,7 +113,7 @@ func because(what, detail string) string {
 func (o *operation) step(now clock.Mono, e *Event) {
 	switch {
 	case e.Is == CutOver && o.at(e.Unit) == flies:
-		o.cutOver(e.Unit)
+		o.cutOver(now, e.Unit)
 		o.advance(now)
 	case e.Is == UnitEnded && (o.at(e.Unit) == flies || o.at(e.Unit) == cut):
 		o.unitEnded(now, e)
@@ -200,13 +202,16 @@ func (o *operation) taken(now clock.Mono, units []Unit) {
 	o.advance(now)
 }
 
-// conclude gives the operation its result, once the Store was told the state that follows.
+// conclude gives the operation its result, once the Store was told the state that follows, or
+// behind the deadline at once: then it is told while nobody waits.
 func (o *operation) conclude(s store.HostState, r Result) {
 	o.phase, o.wake, o.result = concluding, clock.Never, r
 	if r.Outcome == Relocated {
 		o.host.first = r
 	}
-	o.host.become(s)
+	if o.host.become(s); o.overdue {
+		o.finish()
+	}
 }
 
 // endAtOnce is for one that has changed nothing.
@@ -262,7 +267,7 @@ func (o *operation) advanceBatch(now clock.Mono) {
 
 // want asks for a permit if there is a unit for it.
 func (o *operation) want(now clock.Mono) {
-	if o.asked || !now.Reached(o.permitAt) {
+	if o.asked || o.flying >= o.flights.size || !now.Reached(o.permitAt) {
 		return
 	}
 	if _, _, ok := o.pick(now); ok {

@@ -23,9 +23,9 @@ const (
 	deeds
 )
 
-// fate is what the plain model says of one Actor: a queue whose head runs unless a Join
+// model is what the plain model says of one Actor: a queue whose head runs unless a Join
 // or a destroy stands in its way.
-type fate struct {
+type model struct {
 	queue  []int
 	does   map[int]deed
 	stands deed // deedJoin or deedEnd; deedNote: nothing does
@@ -34,13 +34,13 @@ type fate struct {
 	refuse []int
 }
 
-func (f *fate) push(number int, d deed) {
+func (f *model) push(number int, d deed) {
 	f.does[number] = d
 	f.queue = append(f.queue, number)
 	f.work()
 }
 
-func (f *fate) work() {
+func (f *model) work() {
 	for len(f.queue) > 0 && (f.gone || f.stands == deedNote) {
 		number := f.queue[0]
 		f.queue = f.queue[1:]
@@ -61,7 +61,7 @@ func (f *fate) work() {
 }
 
 // pass ends what stands in the way.
-func (f *fate) pass(gone bool) {
+func (f *model) pass(gone bool) {
 	if f.stands == deedJoin {
 		f.log = append(f.log, "join", "told")
 	}
@@ -96,7 +96,7 @@ func TestBarriersDoWhatAPlainQueueDoes(t *testing.T) {
 			note("told")
 			return nil
 		}
-		model := &fate{does: map[int]deed{}}
+		model := &model{does: map[int]deed{}}
 		answers := map[int]<-chan result{}
 		var ends []chan destroyEnd
 		pushed := 0

@@ -104,10 +104,13 @@ func (n *Node) closeSpot(ctx context.Context, c *objectCell) error {
 	}
 	// Behind all that was accepted.
 	err := c.await(ctx, c.whenCalm, "OnClosing", func(t *turn) *Error { return c.lastCall(t, HostShutdown, deadlineOf(ctx)) })
-	if err != nil && err != errGone { // somebody else has closed it meanwhile
-		return err.of("close", c.ref.ID)
+	if err == nil || err == errGone { // somebody else has closed it meanwhile
+		return nil
 	}
-	return nil
+	if ctx.Err() == nil { // else its time was over, whatever it said then
+		n.closingFailed.Store(true)
+	}
+	return err.of("close", c.ref.ID)
 }
 
 // lastCall runs OnClosing, once. No timer ticks and no topic is heard any more

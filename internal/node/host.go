@@ -36,7 +36,7 @@ var (
 // watches the nodes and the time.
 type hosting struct {
 	node  *Node
-	state atomic.Uint32 // the core's; see hostState
+	state atomic.Uint32 // the core's
 	// joins are the Joins of this node's Actors from their registration on.
 	joins atomic.Int64
 	// units end with it: when the node begins to stop.
@@ -119,32 +119,40 @@ func (h *hosting) ask(r RelocateRequest) (host.Answer, *relocationEnd) {
 			delete(h.ids, a.Op-2) // at most one trails
 		}
 	}
-	effects := h.stepped()
+	next := h.stepped()
 	h.mu.Unlock()
-	h.perform(effects)
+	h.perform(&next)
 	return a, end
 }
 
-// step takes an event to the core, and does what that wants then.
+// step takes an event to the core, and does what that wants then. It waits for nothing, so turns may
+// call it.
 func (h *hosting) step(e host.Event) {
 	h.mu.Lock()
 	h.core.Step(clock.Now(), e)
-	effects := h.stepped()
+	next := h.stepped()
 	h.mu.Unlock()
-	h.perform(effects)
+	h.perform(&next)
+}
+
+// stepNext is what is to be done behind a step.
+type stepNext struct {
+	effects []host.Effect
+	watch   bool // nobody watches yet
 }
 
 // stepped follows the core's state, which is the node's before anything else happens. mu is held.
-func (h *hosting) stepped() []host.Effect {
+func (h *hosting) stepped() (next stepNext) {
 	h.state.Store(uint32(h.core.State()))
 	if h.core.Busy() && !h.watched {
-		h.watched = h.node.tasks.Go(h.watch)
+		h.watched, next.watch = true, true
 	}
 	select {
 	case h.wake <- struct{}{}:
 	default:
 	}
-	return h.core.Effects(nil)
+	next.effects = h.core.Effects(nil)
+	return next
 }
 
 // watch tells the core of time and nodes, while it is busy.
@@ -196,9 +204,12 @@ func (h *hosting) publishes() (store.HostState, uint64) {
 	return h.core.State(), h.revisions
 }
 
-func (h *hosting) perform(effects []host.Effect) {
-	for i := range effects {
-		h.do(&effects[i])
+func (h *hosting) perform(next *stepNext) {
+	if next.watch {
+		h.node.tasks.Go(h.watch) // unless the node has ended
+	}
+	for i := range next.effects {
+		h.do(&next.effects[i])
 	}
 }
 

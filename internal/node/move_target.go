@@ -561,7 +561,7 @@ func (i *moveIn) end(e *relay.TargetEffect) {
 		failpoint.Hit("R14.before")
 		i.open()
 		failpoint.Hit("R14.after")
-		n.counters.targetResume.add(clock.Now().Sub(i.mine))
+		n.stoodStill(&n.counters.moves[i.unit].targetResume, i.unit, i.cell.ref.ID, "at its target, from the commit on", clock.Now().Sub(i.mine))
 		i.log("a move to here is over, and its actor runs", nil)
 		if i.clientGone {
 			n.tellSpot(clientGone, i.spotHere(), i.cell.ref, nil)

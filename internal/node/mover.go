@@ -46,8 +46,10 @@ type mover struct {
 	id   moveID
 	to   process // the target
 	back *hold   // of the Join's barrier, which gets all back if the move is given up; nil: the object itself does
-	// sealed is when the Actor's gate was.
-	sealed clock.Mono
+	unit wire.Unit
+	// sealed is when the Actor's gate was, cut when the cutover was submitted, and strayed when
+	// the last message came here behind that, or the commit was known.
+	sealed, cut, strayed clock.Mono
 
 	// cutOver is told once of the cutover; nil: nobody is.
 	cutOver func()
@@ -260,7 +262,9 @@ func (v *mover) relay(claim *mailbox.Claim[message], l *linkConn) {
 	v.cell.unsubscribe() // what comes of topics from here on is missed
 	failpoint.Hit("R09.after")
 	v.sendCutover()
-	v.cell.node.counters.sourceStop.add(clock.Now().Sub(v.sealed))
+	n := v.cell.node
+	v.cut = clock.Now()
+	n.stoodStill(&n.counters.moves[v.unit].sourceStop, v.unit, v.cell.ref.ID, "at its source, up to the cutover", v.cut.Sub(v.sealed))
 	if v.cutOver != nil {
 		v.cutOver()
 	}
@@ -272,6 +276,7 @@ func (v *mover) pass(claim *mailbox.Claim[message], m *message) {
 	v.notify(m)
 	kept := claim.Keep()
 	v.passKept(claim, m, kept)
+	v.strayed = claim.Now()
 	failpoint.Hit("R16.after")
 }
 
@@ -421,7 +426,8 @@ func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, v
 	if v.phase < moverRelaying {
 		v.relay(claim, l)
 	}
-	v.phase, v.now, v.version = moverFollowing, now, version
+	n := v.cell.node
+	v.phase, v.now, v.version, v.strayed = moverFollowing, now, version, clock.Now()
 	v.begin(follows)
 	for i := range v.saved {
 		m := &v.saved[i]
@@ -438,6 +444,7 @@ func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, v
 
 // end ends what is at this node: the follow is over.
 func (v *mover) end(claim *mailbox.Claim[message], err *Error) {
+	v.cell.node.counters.moves[v.unit].routeConvergence.add(v.strayed.Sub(v.cut))
 	v.refuseAll(claim, err, errHanded)
 	v.cell.vacate()
 }

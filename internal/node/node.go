@@ -109,9 +109,12 @@ type Node struct {
 	ending      atomic.Int64 // Sessions that are closed and whose last turn is not over
 	stopOnce    sync.Once
 	stopErr     error
-	done        chan struct{} // closed when the node has stopped or lost its lease
-	doneOnce    sync.Once
-	doneErr     *Error
+	// closingFailed: an OnClosing has failed as the node was stopped.
+	closingFailed atomic.Bool
+	stopped       atomic.Pointer[ShutdownResult] // nil: it has not
+	done          chan struct{}                  // closed when the node has stopped or lost its lease
+	doneOnce      sync.Once
+	doneErr       *Error
 }
 
 // Identity is who a node is.

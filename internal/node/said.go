@@ -16,6 +16,7 @@ type said struct {
 	serviceFailed, serviceFull                               sparse.Line // of messages to channels and nodes
 	actorSendFailed, actorRequestFailed                      sparse.Line // of clients' messages to Actors
 	copiesMissed, readerFailed                               sparse.Line // of topics
+	moveSlow                                                 sparse.Line // of moves
 	panics                                                   sync.Map    // panicSite → *sparse.Line: as many as the program has such places
 }
 

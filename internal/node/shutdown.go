@@ -30,6 +30,38 @@ const (
 	idlePoll = 5 * time.Millisecond
 )
 
+// ShutdownResult is how a shutdown ended: in order if Reason is ShutdownNone, else it was forced.
+type ShutdownResult struct{ Reason ShutdownReason }
+
+// ShutdownReason says why a shutdown was forced.
+type ShutdownReason uint8
+
+// The reasons.
+const (
+	ShutdownNone     ShutdownReason = iota
+	ShutdownLate                    // the time was over
+	ShutdownTeardown                // a closing callback has failed, or the Store or something of the node
+)
+
+// ShutdownResult returns how the shutdown ended; false: there was none, or it is not over.
+func (n *Node) ShutdownResult() (ShutdownResult, bool) {
+	if r := n.stopped.Load(); r != nil {
+		return *r, true
+	}
+	return ShutdownResult{}, false
+}
+
+// whyForced says what an error of the shutdown means (CL-03).
+func (n *Node) whyForced(ctx context.Context, err error) ShutdownReason {
+	switch {
+	case err == nil:
+		return ShutdownNone
+	case !n.closingFailed.Load() && (ctx.Err() != nil || KindOf(err) == errkind.DeadlineExceeded):
+		return ShutdownLate
+	}
+	return ShutdownTeardown
+}
+
 // Shutdown stops the node: nothing new is taken; clients are told; work that was
 // accepted finishes; the Actors and Spots and then the lease and descriptor leave the
 // Store; links and listeners close. When ctx ends, what is left is cut short.
@@ -37,6 +69,8 @@ const (
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.stopOnce.Do(func() {
 		n.stopErr = n.shutdown(ctx)
+		result := ShutdownResult{n.whyForced(ctx, n.stopErr)}
+		n.stopped.Store(&result)
 		n.host.step(host.Event{Is: host.Halted})
 		n.failed(nil)
 	})

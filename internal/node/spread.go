@@ -56,12 +56,18 @@ func (s *spread) add(d time.Duration) {
 }
 
 // look returns the present state. What is added meanwhile may be in a part of it.
-func (s *spread) look() Spread {
+func (s *spread) look() Spread { return lookAll([]*spread{s}) }
+
+// lookAll is look of some as if they were one.
+func lookAll(all []*spread) (l Spread) {
 	var counts [spreadCells]uint64
-	l := Spread{Max: time.Duration(s.longest.Load())}
-	for i := range counts {
-		counts[i] = s.counts[i].Load()
-		l.Count += counts[i]
+	for _, s := range all {
+		l.Max = max(l.Max, time.Duration(s.longest.Load()))
+		for i := range counts {
+			n := s.counts[i].Load()
+			counts[i] += n
+			l.Count += n
+		}
 	}
 	l.P50 = min(quantile(&counts, l.Count, 50), l.Max)
 	l.P99 = min(quantile(&counts, l.Count, 99), l.Max)

@@ -27,8 +27,8 @@ type counters struct {
 	reselected      atomic.Uint64
 	panics          atomic.Uint64
 
-	movedOut, movedIn        atomic.Uint64
-	sourceStop, targetResume spread
+	movedOut, movedIn atomic.Uint64
+	moves             [unitKinds]moveTimes // by wire.Unit
 }
 
 // Stats is a node's state at a glance. Counters count from its start.
@@ -68,18 +68,21 @@ type Stats struct {
 	Moves MoveStats
 }
 
-// MoveStats is about the Actors that have changed their node. What a move takes is told in
+// MoveStats is about the objects that have changed their node. What a move takes is told in
 // the two parts that each one node's clock can tell.
 type MoveStats struct {
-	Out uint64 // Actors that another node owns since
-	In  uint64 // Actors that have been opened here
+	Out uint64 // objects that another node owns since
+	In  uint64 // objects that have been opened here
 
-	// SourceStop is how long an Actor was sealed here, until its hold was relayed and the
-	// target told so.
+	// SourceStop is how long an object was sealed here, until its hold was relayed and the
+	// target told so; of all.
 	SourceStop Spread
-	// TargetResume is how long it took to open an Actor here once the Store said that it is
-	// this node's: its first messages put in order, its Spot and itself told.
+	// TargetResume is how long it took to open an object here once the Store said that it is
+	// this node's: its first messages put in order, its Spot and itself told; of all.
 	TargetResume Spread
+	// Kinds are the same, and how long others went on to send here, by what moved: 0 is an Actor
+	// by its Join, the others are units of a relocation, by UnitKind.
+	Kinds [unitKinds]MoveTimes
 }
 
 // Stats returns the present state.
@@ -105,9 +108,18 @@ func (n *Node) Stats() Stats {
 		PublishesMissed: n.counters.publishesMissed.Load(), CopiesMissed: n.counters.copiesMissed.Load(),
 		Reselected: n.counters.reselected.Load(), ServiceMessages: int(n.services.busy()),
 		LinksRefused: n.counters.linksRefused.Load(), Panics: n.counters.panics.Load(),
-		Moves: MoveStats{
-			Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load(),
-			SourceStop: n.counters.sourceStop.look(), TargetResume: n.counters.targetResume.look(),
-		},
+		Moves: n.moveStats(),
 	}
+}
+
+func (n *Node) moveStats() MoveStats {
+	m := MoveStats{Out: n.counters.movedOut.Load(), In: n.counters.movedIn.Load()}
+	var stops, resumes []*spread
+	for kind := range n.counters.moves {
+		times := &n.counters.moves[kind]
+		m.Kinds[kind] = times.look()
+		stops, resumes = append(stops, &times.sourceStop), append(resumes, &times.targetResume)
+	}
+	m.SourceStop, m.TargetResume = lookAll(stops), lookAll(resumes)
+	return m
 }
