@@ -82,6 +82,9 @@ func (n *Node) FindSpot(ctx context.Context, id string) (ref SpotRef, found bool
 // InvalidOperation if the id now belongs to another incarnation, or is an Instance Spot's,
 // which only its own handlers close (SpotCall.Close).
 //
+// It is Unavailable while the Spot moves to another node. A Spot that a move has left sealed, see
+// Node.StuckObjects, is freed, without OnClosing, if ref is exact; an Instance Spot, too.
+//
 // DeadlineExceeded leaves open what becomes of the Spot: what OnClosing had begun by then
 // goes on to the Spot's end.
 //

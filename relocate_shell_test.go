@@ -210,3 +210,41 @@ func TestANodeStopsWithMembersBehind(t *testing.T) {
 		e.inOrder()
 	})
 }
+
+// A node is relocated with Spots of all kinds, their members and clients; then nothing needs it.
+//
+// req: PA-03, SB-01
+func TestANodeIsRelocatedWithItsSpots(t *testing.T) {
+	onEstate(t, func(t *testing.T, e *estate) {
+		hall, walkers := e.hallWith(3)
+		empty, shelf, alone := e.createSpotAt(e.c, "a", "hall"), e.shelfAt("a"), e.createActorAt(e.c, "a", "walker")
+		p := (&stage{world: e.world, gateway: e.c}).dial(t)
+		if err := p.bind(walkers[0]); err != nil {
+			t.Fatal(err)
+		}
+		e.asks(e.c.Spot(shelf), "kept")
+		e.relocated(e.a, zlnode.ReasonNone)
+		for _, spot := range []string{hall.ID, empty.ID, shelf} {
+			if at, err := zlnode.Request[string](e.ctx, e.c.Spot(spot), "where", struct{}{}); err != nil || at != "b" {
+				t.Errorf("%s is at %q: %v", spot, at, err)
+			}
+		}
+		for _, ref := range walkers {
+			if at := e.where(ref.ID); at != "b "+hall.ID {
+				t.Errorf("a member is at %q", at)
+			}
+		}
+		if at := e.where(alone.ID); at[:2] != "b " || at == "b "+hall.ID {
+			t.Errorf("who was alone is at %q", at)
+		}
+		if done := e.asks(e.c.Spot(shelf), "more"); !slices.Equal(done, []string{"kept", "more"}) || e.members(hall.ID) != 3 {
+			t.Errorf("%q, %d members", done, e.members(hall.ID))
+		}
+		var got []string
+		if err := p.RequestJSON(e.ctx, "ask", "mine", &got); err != nil || pushed[string](p, "done") != "mine" {
+			t.Errorf("its client has %q: %v", got, err)
+		}
+		e.eventually("OnClosing of three Spots", func() bool { return len(e.did("closing at a RelocationOut")) == 3 })
+		e.inOrder()
+	})
+}

@@ -90,7 +90,8 @@ type ReconnectedObserver interface {
 // own: so the Spot may send to its members and ask them (one that is SpotWide with
 // Yielding), which is the time to save their state. What they are sent runs before they end.
 // All else that the node's objects send or ask then ends with ShuttingDown, and clients are
-// gone. With the other reasons there are no members.
+// gone. With the other reasons there are no members. With RelocationOut the Spot is at work elsewhere
+// already: its value here is the old one, which nothing else uses any more, and c can do nothing.
 type Closer interface {
 	OnClosing(c *SpotCall, reason ClosingReason) error
 }
@@ -362,7 +363,8 @@ func (c *CreateSpotCall) DecodeRequest(v any) error { return decode(JSON, c.Requ
 // that the Spot has members, and nothing was changed. Whom it has let in by then keeps it
 // open, too.
 //
-// Kinds: InvalidOperation for an Entry Spot; CapacityExceeded; Unavailable.
+// Kinds: InvalidOperation for an Entry Spot; CapacityExceeded; Unavailable, also while the Spot moves
+// to another node, or waits for that.
 func (c *SpotCall) Close() (bool, error) { return c.inner.Close() }
 
 // RelocationReady is for a SpotWide Spot that may not move at any time, such as a match that may

@@ -196,7 +196,8 @@ func OnTopicRaw[S any](t *SpotType[S], packet string, h func(c *SpotCall, s *S, 
 // Subscribe has the Spot, an Entry Spot or a User Spot, get what is published to a topic,
 // until it unsubscribes or is closed: OnInitialize is a good place, any turn will do. If the
 // Spot subscribes to the topic already, nothing happens. A message that finds its queue full
-// is missed. See Topic.
+// is missed. See Topic. If the Spot moves to another node its subscriptions go along; what is published
+// between the end of the one and the begin of the other, for some milliseconds, is missed.
 //
 // Kinds: InvalidOperation, it is an Instance Spot, its type has no OnTopic, no such topic can
 // be, or the turn is in a yielded wait; CapacityExceeded, the Spot subscribes to 1,024

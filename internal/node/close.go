@@ -60,7 +60,7 @@ func (n *Node) closeAnywhere(ctx context.Context, ref ActorRef) (bool, *Error) {
 
 func (n *Node) tryClose(ctx context.Context, ref ActorRef) (bool, *Error) {
 	return n.endIncarnation(ctx, opClose, Target{ID: ref.ID, spot: true}, ref, func(now *route) (bool, *Error) {
-		if now.kind == store.InstanceSpot {
+		if now.kind == store.InstanceSpot && !exact(&ref) {
 			return false, errOwnClose
 		}
 		k := spotClose{ref: now.ref, version: now.version, op: newOpID(), deadline: deadlineOf(ctx)}
@@ -83,10 +83,15 @@ func (n *Node) closeHere(ctx context.Context, k spotClose) (bool, *Error) {
 	switch {
 	case !ok:
 		return n.removeOrphan(ctx, opClose, store.UserSpot, k.ref, k.op, func() (bool, *Error) { return n.closeHere(ctx, k) })
-	case cell.typ.Kind != store.UserSpot:
+	case cell.typ.Kind == store.Actor:
 		return false, errKind(opClose, k.ref.ID, cell.typ.Kind)
 	case cell.ref.ObjectGen != k.ref.ObjectGen:
 		return false, errIncarnation(opClose, k.ref.ID, k.ref.ObjectGen, cell.ref.ObjectGen)
+	case cell.stuck.Load() != nil && cell.ref == k.ref: // a move has left it sealed
+		end := n.freeStuck(cell, k.op)
+		return end.destroyed, end.err
+	case cell.typ.Kind == store.InstanceSpot:
+		return false, errOwnClose
 	case cell.ref.Lifecycle != k.ref.Lifecycle || cell.ref.OwnerGen != k.ref.OwnerGen:
 		return false, errNotHere
 	case !cell.members.none():

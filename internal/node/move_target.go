@@ -471,7 +471,7 @@ func (i *moveIn) merge(row *store.Authority) {
 	}
 }
 
-// mergeIn is merge in a step of the object. row is that of what is committed.
+// mergeIn is merge in a step of the object. The row is the unit's.
 func (i *moveIn) mergeIn(t *turn, row *store.Authority) {
 	cell := i.cell
 	i.queue.known, i.queue.upTo = true, i.queue.in.Last()
@@ -487,12 +487,11 @@ func (i *moveIn) mergeIn(t *turn, row *store.Authority) {
 		t.claim.Join(g)
 		cell.group.Store(g)
 		switch {
-		case i.of != nil: // it is a member since it was registered
-		case i.visitor == nil:
-			i.spot.memberCame(cell)
-		default:
+		case i.visitor != nil:
 			cell.spot.Store(i.spot)
 			i.visitor = nil // the Actor is a member
+		case cell.spot.Load() == nil: // else it is counted
+			i.spot.memberCame(cell)
 		}
 	}
 	if cell.bind(i.binding); i.binding.key.gen != 0 && !i.binding.stands() { // its link was lost since it was adopted

@@ -426,7 +426,6 @@ func (v *mover) left(claim *mailbox.Claim[message], l *linkConn, now ActorRef, v
 	if v.phase < moverRelaying {
 		v.relay(claim, l)
 	}
-	n := v.cell.node
 	v.phase, v.now, v.version, v.strayed = moverFollowing, now, version, clock.Now()
 	v.begin(follows)
 	for i := range v.saved {
