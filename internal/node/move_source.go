@@ -468,7 +468,11 @@ func (o *moveOut) confirm() relay.SourceEvent {
 func (o *moveOut) sealed() *mover {
 	v := o.mover.Load()
 	if v == nil {
-		v = &mover{cell: o.cell, id: o.id, to: o.to, unit: o.unit, sealed: clock.Now(), cutOver: o.cutOver}
+		unit := o.unit
+		if o.of != nil { // its times are those of what it is a part of
+			unit = o.of.unit
+		}
+		v = &mover{cell: o.cell, id: o.id, to: o.to, unit: unit, sealed: clock.Now(), cutOver: o.cutOver}
 		switch {
 		case o.unit == wire.UnitJoin:
 			v.back = o.join.held

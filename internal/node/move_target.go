@@ -471,7 +471,7 @@ func (i *moveIn) merge(row *store.Authority) {
 	}
 }
 
-// mergeIn is merge in a step of the object. row is that of what is committed.
+// mergeIn is merge in a step of the object. The row is the unit's.
 func (i *moveIn) mergeIn(t *turn, row *store.Authority) {
 	cell := i.cell
 	i.queue.known, i.queue.upTo = true, i.queue.in.Last()
@@ -487,7 +487,6 @@ func (i *moveIn) mergeIn(t *turn, row *store.Authority) {
 		t.claim.Join(g)
 		cell.group.Store(g)
 		switch {
-		case i.of != nil: // it is a member since it was registered
 		case i.visitor != nil:
 			cell.spot.Store(i.spot)
 			i.visitor = nil // the Actor is a member
