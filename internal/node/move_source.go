@@ -391,7 +391,7 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 	e := relay.SourceEvent{Is: relay.SourceSessionSealed}
 	failpoint.Hit("R03.before")
 	err := o.cell.inStep(func(*turn) *Error {
-		o.binding = o.cell.binding
+		o.binding, o.cell.sealing = o.cell.binding, o.unit != wire.UnitJoin // of which the barrier keeps others
 		return nil
 	})
 	if err == nil {

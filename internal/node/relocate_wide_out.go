@@ -24,7 +24,7 @@ func (o *moveOut) sealSessions(ctx context.Context) relay.SourceEvent {
 	bound := false
 	err := o.cell.inStep(func(*turn) *Error { // the members' gate is the Spot's
 		for _, m := range o.wide.members {
-			m.binding = m.cell.binding
+			m.binding, m.cell.sealing = m.cell.binding, true
 			bound = bound || m.binding.stands()
 		}
 		return nil
