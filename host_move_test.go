@@ -346,8 +346,10 @@ func TestANodeHandsItsSpotsOver(t *testing.T) {
 		e.wants(receive(t, e.relocates(e.a, zlnode.Relocate{Timeout: 20 * time.Second})), zlnode.ReasonNone)
 		p, _ := e.a.Relocation()
 		want := []zlnode.UnitProgress{
-			{Kind: zlnode.UnitActor, Total: 3, Left: 3}, {Kind: zlnode.UnitPerActorSpot, Total: 2, Left: 2},
-			{Kind: zlnode.UnitSpotWideSpot, Total: 2, Left: 2}, {Kind: zlnode.UnitInstanceSpot, Total: 1, Left: 1},
+			{Kind: zlnode.UnitActor, Total: 3, Left: 3},
+			{Kind: zlnode.UnitPerActorSpot, Total: 2, Left: 2},
+			{Kind: zlnode.UnitSpotWideSpot, Total: 2, Left: 2},
+			{Kind: zlnode.UnitInstanceSpot, Total: 1, Left: 1},
 		}
 		if !slices.Equal(p.Units, want) {
 			t.Errorf("it shows %+v", p.Units)

@@ -54,7 +54,7 @@ func (e *running) hangs() {
 	stopped := e.walk.gate.stop(e.t, e.world, e.n.Actor(made.Ref.ID))
 	e.t.Cleanup(func() {
 		e.walk.gate.open <- struct{}{}
-		_ = <-stopped // how its sender's request ended
+		_ = receive(e.t, stopped) // its sender's request has ended
 	})
 	e.cut = e.n
 }

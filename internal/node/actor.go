@@ -68,9 +68,6 @@ type objectCell struct {
 
 	// tenure says whether the object is this node's to change: see there.
 	tenure atomic.Uint32
-	// parted: the object has moved, and is not followed for much longer. What is sent at this node
-	// takes the present route.
-	parted atomic.Bool
 
 	// joining is the Actor's Join that is registered or runs; nil: none.
 	joining atomic.Pointer[PendingJoin]

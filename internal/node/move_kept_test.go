@@ -250,25 +250,31 @@ func TestATargetKnowsAMoveForAsLongAsItsSourceFollows(t *testing.T) {
 	}
 }
 
-// What is sent at the node that an object has left is not lost when the follow ends, though the
-// table has the object a moment longer.
+// What is sent at the node that an object has left is not lost when the follow ends, whenever the
+// sender has looked it up.
 // req: MF-01
-func TestWhatIsSentWhereAnObjectWasTakesThePresentRouteInTime(t *testing.T) {
+func TestWhatIsSentWhereAnObjectWasIsNotLostAtTheEndOfTheFollow(t *testing.T) {
 	w := newFollowed(t, func(*Config) {})
 	out, _ := w.goes()
-	end := clock.Mono(out.until.Load())
-	w.a.sweepMoves(end.Add(-followSlack))
-	w.sendFrom(w.a, "note", "by the follow")
-	w.a.sweepMoves(end.Add(-followSlack / 4))
 	ended := relay.NewFollow(store.ObjectGen(out.cell.ref.ObjectGen), store.OwnerGen(out.cell.ref.OwnerGen)+1, clock.Now(), 0)
 	inTurnOf(t, out.cell, func() bool { out.mover.Load().follow = ended; return true })
+	w.sendFrom(w.a, "note", "behind the end")
+	end := clock.Mono(out.until.Load())
+	w.a.sweepMoves(end)
 	w.sendFrom(w.a, "note", "by the present route")
-	for _, line := range []string{"b by the follow", "b by the present route"} {
+	if err := out.cell.push(sender{kind: msgSend}, &Outgoing{Name: "note", Payload: []byte("looked up before")}, clock.Never, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"b behind the end", "b by the present route", "b looked up before"} {
 		until(t, line, func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return slices.Contains(w.ran, line)
 		})
+	}
+	w.a.sweepMoves(end.Add(sweepPause))
+	if n := w.a.moves.out.Len(); n != 0 {
+		t.Errorf("%d moves are known for ever", n)
 	}
 }
 

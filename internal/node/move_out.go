@@ -251,20 +251,19 @@ func (o *moveOut) found() {
 	o.node.routes.drop(o.cell.ref.ID)
 }
 
-// forget ends the follow.
-//
-// What this node's own code sends has no old route: it is looked up in the object table, and
-// followed for as long as it may have been found there.
-func (o *moveOut) forget() {
+// forget ends the follow: nobody finds the object here any more, and a moment later what is left
+// of it goes. In between what this node's own code sends is still followed. It has no old route
+// that is over, but may have found the object in the table just before.
+func (o *moveOut) forget(now clock.Mono) {
 	n := o.node
 	if !o.hidden {
 		o.hidden = true
 		n.leaveTable(o.cell)
-		o.until.Store(int64(clock.Now().Add(sweepPause)))
+		o.until.Store(int64(now.Add(sweepPause)))
 		return
 	}
-	if now := o.now.Load(); now != nil && !o.left.Swap(true) { // the target's word did not come
-		o.leftSpot(*now)
+	if ref := o.now.Load(); ref != nil && !o.left.Swap(true) { // the target's word did not come
+		o.leftSpot(*ref)
 	}
 	n.moves.out.Delete(o.id.key())
 	if l := n.linkOf(o.to); l != nil { // nothing more is relayed

@@ -235,16 +235,11 @@ func (n *Node) passing() (actors, spots int) {
 }
 
 // sweepMoves ends the follows that are over, and forgets moves whose source sends nothing
-// any more. Before a follow ends this node's own messages stop to take it: those of others have
-// routes that end before, but who is here finds the object in the table as long as that has it.
+// any more.
 func (n *Node) sweepMoves(now clock.Mono) {
-	ahead := now.Add(min(followSlack, n.cfg.MessageFollowDuration) / 2)
 	n.moves.out.Range(func(_ string, o *moveOut) bool {
-		switch until := clock.Mono(o.until.Load()); {
-		case now.Reached(until):
-			o.forget()
-		case ahead.Reached(until):
-			o.cell.parted.Store(true)
+		if now.Reached(clock.Mono(o.until.Load())) {
+			o.forget(now)
 		}
 		if here, ok := n.actors.Load(o.cell.ref.ID); o.stranded.Load() && (!ok || here != o.cell) { // it was freed
 			n.moves.out.Delete(o.id.key())

@@ -40,10 +40,8 @@ func (n *Node) here(to *Target) *objectCell {
 	if to.near != nil && !to.near.gone.Load() {
 		return to.near
 	}
-	if cell, ok := n.actors.Load(to.ID); ok && !cell.parted.Load() {
-		return cell
-	}
-	return nil
+	cell, _ := n.actors.Load(to.ID)
+	return cell
 }
 
 // Outgoing is a message on its way to an object. The bytes are copied before the

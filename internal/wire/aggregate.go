@@ -33,7 +33,7 @@ func DecodeAggregateHead(b []byte) (a AggregateHead, rest []byte, err error) {
 	if v := d.u8("version"); v != aggregateVersion {
 		d.fail("version", ErrValue)
 	}
-	a.Ready = d.bits("flags", aggregateReady) != 0
+	a.Ready = d.flags(aggregateReady) != 0
 	if a.Count = d.u32("count"); a.Count == 0 {
 		d.fail("count", ErrEmpty)
 	}

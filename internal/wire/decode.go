@@ -70,11 +70,11 @@ func (d *decoder) u8max(field string, limit uint8) uint8 {
 	return v
 }
 
-// bits reads flag bits, of which only the known ones may be set.
-func (d *decoder) bits(field string, known uint8) uint8 {
-	v := d.u8(field)
+// flags reads flag bits, of which only the known ones may be set.
+func (d *decoder) flags(known uint8) uint8 {
+	v := d.u8("flags")
 	if v&^known != 0 {
-		d.fail(field, ErrFlags)
+		d.fail("flags", ErrFlags)
 	}
 	return v
 }

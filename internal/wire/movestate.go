@@ -108,7 +108,7 @@ func DecodeMoveState(b []byte) (m MoveState, err error) {
 	if v := d.u8("version"); v != moveStateVersion {
 		d.fail("version", ErrValue)
 	}
-	flags := d.bits("flags", moveHasState|moveHasBinding|moveClientGone|moveClientAway)
+	flags := d.flags(moveHasState | moveHasBinding | moveClientGone | moveClientAway)
 	if flags&moveHasBinding != 0 && flags&moveClientGone != 0 || flags&moveHasBinding == 0 && flags&moveClientAway != 0 {
 		d.fail("flags", ErrValue)
 	}

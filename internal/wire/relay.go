@@ -154,7 +154,7 @@ func (d *decoder) carried(c *Carried) {
 	if c.Kind == 0 {
 		d.fail("kind", ErrEmpty)
 	}
-	c.Spot = d.bits("flags", carriedSpot) != 0
+	c.Spot = d.flags(carriedSpot) != 0
 	if c.Spot && c.Kind.OfSession() || !c.Spot && c.Kind.ToSpot() {
 		d.fail("flags", ErrValue)
 	}

@@ -136,7 +136,7 @@ func DecodeAdmitResult(payload []byte) (a AdmitResult, err error) {
 	if a.Verdict == 0 {
 		d.fail("verdict", ErrEmpty)
 	}
-	a.HasReply = d.bits("flags", admitHasReply) != 0
+	a.HasReply = d.flags(admitHasReply) != 0
 	if a.Verdict == VerdictAccepted {
 		a.ChunkBytes = d.chunkBytes("chunkBytes")
 	}
