@@ -25,7 +25,8 @@ import (
 // wideOut is what goes along with a SpotWide Spot.
 type wideOut struct {
 	members   []*moveOut // in the order of the inventory, in which the Spot is the last
-	chunks    [][]byte   // of the inventory, until it is fixed
+	chunks    [][]byte   // of the inventory
+	stored    bool       // they are all in the Store, which takes none behind a try to fix them that was applied
 	inventory store.Inventory
 	barrier   *hold // that keeps the Spot at the point at which it has said that it may move; nil: it says nothing
 }
@@ -96,11 +97,14 @@ func (o *moveOut) prepare(ctx context.Context, e *relay.SourceEffect) relay.Sour
 			return happened
 		}
 	}
-	failpoint.Hit("inventory.before")
-	if happened.Change.Reason, happened.Err = n.putInventory(ctx, e.Prepare.MoveRef, o.wide.chunks); happened.Err != nil || happened.Change.Reason != 0 {
-		return happened
+	if !o.wide.stored {
+		failpoint.Hit("inventory.before")
+		if happened.Change.Reason, happened.Err = n.putInventory(ctx, e.Prepare.MoveRef, o.wide.chunks); happened.Err != nil || happened.Change.Reason != 0 {
+			return happened
+		}
+		o.wide.stored = true
+		failpoint.Hit("inventory.after")
 	}
-	failpoint.Hit("inventory.after")
 	e.Prepare.Inventory = o.wide.inventory
 	happened.Change, happened.Err = n.attempt(func(ctx context.Context) (store.Change, error) { return n.store.PrepareAggregate(ctx, e.Prepare) })
 	failpoint.Hit("prepare.after")
