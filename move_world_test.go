@@ -182,6 +182,9 @@ func (w *walkWorld) app(policy zlnode.RelocationPolicy) *zlnode.App {
 		w.gate.pass()
 		return struct{}{}, nil
 	})
+	zlnode.OnRequest(t, "linger", func(c *zlnode.ActorCall, _ *walker, other string) (struct{}, error) {
+		return zlnode.Request[struct{}](c.Yielding(), c.Node().Actor(other), "stop", struct{}{})
+	})
 	zlnode.OnRequest(t, "clock", func(c *zlnode.ActorCall, _ *walker, o zlnode.TimerOptions) (struct{}, error) {
 		return struct{}{}, c.StartTimer("clock", o)
 	})
@@ -203,6 +206,8 @@ func (w *walkWorld) app(policy zlnode.RelocationPolicy) *zlnode.App {
 	})
 	defineResuming(v)
 	w.defineNoticed(app)
+	w.defineHall(app)
+	w.defineArena(app)
 	for name, mode := range map[string]zlnode.Mode{"wide": zlnode.SpotWide, "single": zlnode.PerActor} {
 		s := zlnode.DefineUserSpot(app, name, func(*zlnode.SpotContext) (*place, error) { return &place{w}, nil }, mode, zlnode.RecreateOnRelocation)
 		zlnode.OnSpotRequest(s, "stop", func(*zlnode.SpotCall, *place, struct{}) (struct{}, error) {

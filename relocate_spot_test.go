@@ -1,11 +1,14 @@
 package zlnode_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/zlnode/zlnode"
+	"github.com/zlnode/zlnode/internal/hook"
 )
 
 // A Spot without members moves by itself: with its queue, its timers, its subscriptions and what its
@@ -143,6 +146,9 @@ func TestTheMoveOfASpotAndItsEndExcludeEachOther(t *testing.T) {
 			if err := e.relocate(e.b, id, "a"); err != nil { // which has it again
 				t.Fatal(err)
 			}
+			if _, err := zlnode.Request[int](e.ctx, spot, "members", struct{}{}); err != nil { // it is open
+				t.Fatal(err)
+			}
 			e.notes.clear()
 			if err := e.relocate(e.a, id, "b"); zlnode.KindOf(err) != zlnode.InternalFailure {
 				t.Errorf("a factory failed: %v", err)
@@ -180,6 +186,43 @@ func TestTheMoveOfASpotAndItsEndExcludeEachOther(t *testing.T) {
 			}
 			e.inOrder()
 		}
+	})
+}
+
+// A Spot that has moved and whose OnInitialize keeps failing is sealed, is listed, and is freed by its
+// exact ref.
+//
+// req: RL-22
+func TestASpotThatDoesNotOpenAtItsTargetIsFreedByItsRef(t *testing.T) {
+	onEstate(t, func(t *testing.T, e *estate) {
+		e.opening(func(c *zlnode.SpotCall) error {
+			if c.Relocated() {
+				return zlnode.Errorf(zlnode.InternalFailure, "not today")
+			}
+			return nil
+		})
+		ids := []string{e.createSpotAt(e.c, "a", "hall").ID, e.shelfAt("a")}
+		for _, id := range ids {
+			ctx, cancel := context.WithTimeout(e.ctx, time.Second)
+			defer cancel()
+			if err := hook.Inner(e.a).MoveObject(ctx, id, "b"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.eventually("both are listed", func() bool { return len(e.b.StuckObjects()) == 2 })
+		for _, id := range ids {
+			ref, _, err := e.c.FindSpot(e.ctx, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if closed, err := e.c.CloseSpot(e.ctx, ref); !closed || err != nil {
+				t.Errorf("%s: %v %v", id, closed, err)
+			}
+			if _, found, err := e.c.FindSpot(e.ctx, id); found || err != nil {
+				t.Errorf("%s is there: %v", id, err)
+			}
+		}
+		e.inOrder()
 	})
 }
 

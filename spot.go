@@ -35,7 +35,7 @@ func (t *SpotType[S]) Name() string { return t.t.Name }
 // OnCreate (Admitter) and OnInitialize (Initializer), later OnActorJoin (JoinAdmitter),
 // OnJoinedActor (JoinObserver), OnLeaveActor (LeaveObserver), OnReconnectingActor
 // (ReconnectingObserver), OnReconnectedActor (ReconnectedObserver), OnDisconnectActor
-// (DisconnectObserver) and OnClosing (Closer). What the value does not implement is a
+// (DisconnectObserver), OnRelocationReadyCompleted (ReadyObserver) and OnClosing (Closer). What the value does not implement is a
 // no-op; a method of that name with other parameters or results is a mistake that Start
 // reports. A line like this one has the compiler check one:
 //
@@ -94,6 +94,15 @@ type ReconnectedObserver interface {
 // already: its value here is the old one, which nothing else uses any more, and c can do nothing.
 type Closer interface {
 	OnClosing(c *SpotCall, reason ClosingReason) error
+}
+
+// ReadyObserver runs when a SpotWide Spot that had said by SpotCall.RelocationReady that it may move
+// has moved: at its new node, behind OnInitialize and before anything that waits for the Spot or its
+// members, who do not hear of it. It is where the next round of a match begins. A type that has it
+// says itself when its Spots may move: see SpotCall.RelocationReady. If it fails it is tried again
+// until the relocation's deadline, for 1 s at least; then the Spot and its members stay sealed (Node.StuckObjects).
+type ReadyObserver interface {
+	OnRelocationReadyCompleted(c *SpotCall) error
 }
 
 // ClosingReason says why a Spot is closed.
@@ -211,7 +220,7 @@ func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotT
 	var value any = (*S)(nil)
 	checkCallbacks(app, "spot type", t.Name, value,
 		reflect.TypeFor[Configurer](), reflect.TypeFor[Admitter](), reflect.TypeFor[Initializer](), reflect.TypeFor[DisconnectObserver](),
-		reflect.TypeFor[ReconnectingObserver](), reflect.TypeFor[ReconnectedObserver](),
+		reflect.TypeFor[ReconnectingObserver](), reflect.TypeFor[ReconnectedObserver](), reflect.TypeFor[ReadyObserver](),
 		reflect.TypeFor[Closer](), reflect.TypeFor[JoinAdmitter](), reflect.TypeFor[JoinObserver](), reflect.TypeFor[LeaveObserver]())
 	joinCallbacks(app, t, value)
 	if _, ok := value.(Configurer); ok {
@@ -243,6 +252,12 @@ func spotType[S any](app *App, t *node.ObjectType, options ...SpotOption) *SpotT
 		t.OnReconnectedActor = func(c *node.Call, s any, actor ActorRef) error {
 			return s.(ReconnectedObserver).OnReconnectedActor(spotCall(c), actor)
 		}
+	}
+	if _, ok := value.(ReadyObserver); ok {
+		if !t.Wide {
+			app.app.Fail("spot type %q: only a SpotWide Spot says when it may move, so nobody calls OnRelocationReadyCompleted", t.Name)
+		}
+		t.OnRelocationReadyCompleted = func(c *node.Call, s any) error { return s.(ReadyObserver).OnRelocationReadyCompleted(spotCall(c)) }
 	}
 	if _, ok := value.(Closer); ok {
 		t.OnClosing = func(c *node.Call, s any, reason ClosingReason) error {
@@ -351,6 +366,29 @@ func (c *CreateSpotCall) DecodeRequest(v any) error { return decode(JSON, c.Requ
 // Kinds: InvalidOperation for an Entry Spot; CapacityExceeded; Unavailable, also while the Spot moves
 // to another node, or waits for that.
 func (c *SpotCall) Close() (bool, error) { return c.inner.Close() }
+
+// RelocationReady is for a SpotWide Spot that may not move at any time, such as a match that may
+// between two rounds: see RelocationReady.Defer.
+func (c *SpotCall) RelocationReady() RelocationReady { return RelocationReady{c.inner} }
+
+// RelocationReady is what SpotCall.RelocationReady gives.
+type RelocationReady struct{ inner *node.Call }
+
+// Defer says that the Spot may move, with its members, from the end of this turn to its own next
+// one. It has no effect if the turn fails.
+//
+// If the node is being relocated and waits for the Spot, it moves then: the Spot's next message,
+// timer or callback runs where it is by then, behind OnRelocationReadyCompleted (ReadyObserver). What
+// comes for it waits meanwhile; its members run on until they are sealed together. If it cannot move it
+// goes on here, and may say so again. If nobody waits, nothing happens, and a relocation that begins
+// before the Spot's next turn need not wait.
+//
+// A Spot whose type has OnRelocationReadyCompleted, or that has called Defer once, moves at no other
+// time: a relocation waits for it to its deadline, and is Blocked by it then. While it does the Spot
+// may close itself. Others move at the end of any turn.
+//
+// Kinds: InvalidOperation for a Spot that is not SpotWide; Unavailable.
+func (r RelocationReady) Defer() error { return r.inner.RelocationReady() }
 
 // Relocated reports whether the Spot came to this node from another one, as that was relocated: so
 // Configure and OnInitialize, which run there before the Spot goes on, can tell. OnCreate does not

@@ -550,7 +550,7 @@ func newJoint(of jointOf, faults int) joint {
 		AbortOp: abortOp, Deadline: 4,
 	}
 	j := joint{
-		s:          *NewSource(0, m, briefTiming),
+		s: *NewSource(0, m, briefTiming),
 		jointFacts: jointFacts{
 			row: jointRow{owner: 's', gen: ownerGen, version: 10, epoch: 1}, epoch: 1, link: true, quiet: of.quiet, faults: faults,
 		},

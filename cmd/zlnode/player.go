@@ -77,7 +77,8 @@ var _ zlnode.StateAdapter[player] = playerMover{}
 func (m playerMover) Capture(p *player) ([]byte, error) {
 	s := playerState{
 		p.arena, p.kind, p.ops.state(), p.position, p.chain, p.pushes, p.reports, p.arenaLost,
-		p.cheers.state(), p.visits.state(), p.crossed + 1, nil, standstill{},
+		p.cheers.state(), p.visits.state(), p.crossed + 1, nil,
+		standstill{},
 	}
 	switch {
 	case p.hop != nil:

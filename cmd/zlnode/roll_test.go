@@ -15,8 +15,10 @@ import (
 func exampleRolls() *rollEvidence {
 	ms := time.Millisecond
 	units := []zlnode.UnitProgress{
-		{Kind: zlnode.UnitActor, Total: 40, Left: 40}, {Kind: zlnode.UnitPerActorSpot, Total: 1, Left: 1},
-		{Kind: zlnode.UnitSpotWideSpot, Total: 2, Left: 2}, {Kind: zlnode.UnitInstanceSpot},
+		{Kind: zlnode.UnitActor, Total: 40, Left: 40},
+		{Kind: zlnode.UnitPerActorSpot, Total: 1, Left: 1},
+		{Kind: zlnode.UnitSpotWideSpot, Total: 2, Left: 2},
+		{Kind: zlnode.UnitInstanceSpot},
 	}
 	e := &rollEvidence{wanted: 2, homeless: map[string]uint64{}, steps: []rollStep{
 		{

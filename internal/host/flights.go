@@ -1,12 +1,18 @@
 package host
 
-import "github.com/zlnode/zlnode/internal/clock"
+import (
+	"time"
+
+	"github.com/zlnode/zlnode/internal/clock"
+)
 
 const (
-	flightsMin = 4
-	flightsMax = 1 << 16
-	// roundUnits is how many units land before a number is judged, at least.
-	roundUnits = 32
+	flightsFirst = 3
+	flightsMax   = 1 << 16
+	// roundUnits is how many units land before a number is judged, or roundSlow of those that
+	// take so long that they came in no less than roundTime.
+	roundUnits, roundSlow = 32, 8
+	roundTime             = 250 * time.Millisecond
 	// roundsKept is how many rounds a number is kept before another one is tried.
 	roundsKept = 8
 	// worthMore is how much faster units must leave with twice as many, worthFewer how fast
@@ -19,7 +25,8 @@ const (
 // more at once leave no faster and stand still for longer, by as much as there are more. Where
 // that begins nobody knows beforehand, so numbers are tried: twice as many as long as units then
 // leave clearly faster, and later half or twice as many again, as the machine or the Store may
-// have less or more to do. Permits bound it besides.
+// have less or more to do. Units of which none lands for a while wait for something of their own,
+// as an adapter that asks a database: then there are twice as many at once. Permits bound it besides.
 type flights struct {
 	size   int
 	before float64 // units a nanosecond, with the number before this trial; 0: this is no trial
@@ -28,22 +35,42 @@ type flights struct {
 
 	landed int        // in this round
 	began  clock.Mono // the round
+	last   clock.Mono // when one landed, or waited for the first time; 0: neither
 }
 
 // begin is for the units of a batch, of whose kind nothing is known yet.
-func (f *flights) begin() { *f = flights{size: flightsMin} }
+func (f *flights) begin() { *f = flights{size: flightsFirst} }
+
+// room reports whether another one may fly beside those; if not, when it may although none lands.
+func (f *flights) room(now clock.Mono, flying int) (opens clock.Mono, ok bool) {
+	if flying < f.size {
+		return 0, true
+	}
+	if f.last == 0 {
+		f.last = now
+	}
+	if opens = f.last.Add(roundTime); !now.Reached(opens) {
+		return opens, false
+	}
+	f.size, f.fewer = min(f.size*2, flightsMax), false
+	f.before, f.kept, f.began, f.last = 0, 0, 0, now
+	return 0, flying < f.size
+}
 
 // land takes a landing. full says that more than half of what may fly does: else it is not their
 // number that others wait for, and the round is worth nothing.
 func (f *flights) land(now clock.Mono, full bool) {
+	f.last = now
 	if !full || f.began == 0 {
 		f.landed, f.began = 0, now
 		return
 	}
-	if f.landed++; f.landed < max(roundUnits, f.size) {
+	f.landed++
+	took := max(now.Sub(f.began), 1)
+	if f.landed < max(roundUnits, f.size) && (took < roundTime || f.landed < max(roundSlow, f.size)) {
 		return
 	}
-	rate := float64(f.landed) / float64(max(now.Sub(f.began), 1))
+	rate := float64(f.landed) / float64(took)
 	f.landed, f.began = 0, now
 	f.judge(rate)
 }
@@ -87,7 +114,7 @@ func (f *flights) keep() { f.before, f.kept = 0, roundsKept }
 
 func (f *flights) step() {
 	if f.fewer {
-		f.size = max(f.size/2, flightsMin)
+		f.size = max(f.size/2, 1)
 	} else {
 		f.size = min(f.size*2, flightsMax)
 	}

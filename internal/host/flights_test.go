@@ -27,7 +27,7 @@ func TestAsManyUnitsFlyAsLeaveFaster(t *testing.T) {
 		rate     func(int) float64
 		min, max int
 	}{
-		{"a store that is busy with few", bottleneck(400, 400), flightsMin, 2 * flightsMin},
+		{"a store that is busy with one", bottleneck(400, 400), 1, 4},
 		{"a store that takes 16 at once", bottleneck(100, 1600), 16, 32},
 		{"a store that is far away", bottleneck(10, 5000), 512, 1024},
 	} {
@@ -36,7 +36,7 @@ func TestAsManyUnitsFlyAsLeaveFaster(t *testing.T) {
 			f.begin()
 			now := leaving(&f, 1, 20_000, c.rate)
 			for range 2000 {
-				if now = leaving(&f, now, 1, c.rate); f.size < c.min/2 || f.size > c.max {
+				if now = leaving(&f, now, 1, c.rate); f.size < c.min/2 || f.size > 2*c.max {
 					t.Fatalf("%d fly, want %d to %d but for a trial", f.size, c.min, c.max)
 				}
 			}
@@ -68,7 +68,25 @@ func TestFlightsThatAreNotFullAreNotJudged(t *testing.T) {
 	for now := clock.Mono(1); now < 10_000; now++ {
 		f.land(now, now%20 != 0)
 	}
-	if f.size != flightsMin {
+	if f.size != flightsFirst {
 		t.Errorf("%d fly", f.size)
+	}
+}
+
+// Units that wait for something of their own are soon under way together: here each takes 10 s.
+func TestMoreUnitsFlyWhileNoneLands(t *testing.T) {
+	var f flights
+	f.begin()
+	began, flying := clock.Mono(1), 0
+	for now := began; now.Sub(began) < 2*time.Second; {
+		opens, ok := f.room(now, flying)
+		if ok {
+			flying++
+		} else {
+			now = opens
+		}
+	}
+	if flying < 256 {
+		t.Errorf("%d fly after two seconds", flying)
 	}
 }

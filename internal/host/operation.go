@@ -267,13 +267,18 @@ func (o *operation) advanceBatch(now clock.Mono) {
 
 // want asks for a permit if there is a unit for it.
 func (o *operation) want(now clock.Mono) {
-	if o.asked || o.flying >= o.flights.size || !now.Reached(o.permitAt) {
+	if o.asked || !now.Reached(o.permitAt) {
 		return
 	}
-	if _, _, ok := o.pick(now); ok {
-		o.asked = true
-		o.do(DoPermit)
+	if _, _, ok := o.pick(now); !ok {
+		return
 	}
+	if opens, ok := o.flights.room(now, o.flying); !ok {
+		o.wake = min(o.wake, opens)
+		return
+	}
+	o.asked = true
+	o.do(DoPermit)
 }
 
 // permitted begins the next unit. It is false if there is none for the permit.

@@ -56,6 +56,9 @@ type objectCell struct {
 	// calm is to be run when yields is 0. Under the gate.
 	calm atomic.Pointer[func(*turn)]
 
+	// ready is of a SpotWide Spot.
+	ready readiness
+
 	// members is of a User Spot.
 	members roster
 
@@ -79,6 +82,7 @@ type objectCell struct {
 	current mailbox.Consumer[message]
 	binding binding // of the Session that is bound; zero if none
 	timers  *objectTimers
+	sealing bool                   // its node moves it: its Session is asked to hold its packets, or does, and no other is bound
 	closing bool                   // a Spot's OnClosing has begun
 	topics  map[string]*subscriber // that a Spot subscribes to; never of an Actor
 	began   uint64                 // subscriptions of the Spot

@@ -60,6 +60,8 @@ type ObjectType struct {
 	OnReconnectingActor func(c *Call, instance any, actor ActorRef) error
 	OnReconnectedActor  func(c *Call, instance any, actor ActorRef) error
 	OnClosing           func(c *Call, instance any, reason ClosingReason) error
+	// OnRelocationReadyCompleted is of SpotWide Spots.
+	OnRelocationReadyCompleted func(c *Call, instance any) error
 
 	// Of Joins; see joincalls.go. OnActorJoin is of User Spots, which without one let
 	// everybody in; the next two are of User Spots and Entry Spots, the last is of Actors.

@@ -94,6 +94,8 @@ func (t *turn) registrable(ref *ActorRef, key bindingKey, again bool) *Error {
 		return errIncarnation(opBind, ref.ID, ref.ObjectGen, t.cell.ref.ObjectGen)
 	case ref.Lifecycle != t.cell.ref.Lifecycle || ref.OwnerGen != t.cell.ref.OwnerGen:
 		return errNotHere
+	case t.cell.sealing:
+		return errRelocating
 	case again && t.cell.binding.key != key:
 		return errReplaced
 	case t.node.disconnects.Load() >= disconnectsMax:

@@ -103,6 +103,7 @@ func (a *objectCell) begin(claim *mailbox.Claim[message], m *message, deadline c
 	*home = nil
 	c.node, c.cell, c.gate, c.deadline = a.node, a, claim, deadline
 	c.message, c.home = m, home
+	a.ready.stands = false
 	c.enter(m.metadata())
 	return c
 }
@@ -123,7 +124,7 @@ func (c *Call) over() {
 	c.turn.Add(1)
 	c.message, c.home = nil, nil // a later message takes its place
 	if reusable := c.end(); reusable && c.joins == nil {
-		c.node, c.cell, c.yielded, c.flow, c.span, c.traced = nil, nil, false, flow.Context{}, nil, nil // the rest is so, or set by the next turn
+		c.node, c.cell, c.yielded, c.ready, c.flow, c.span, c.traced = nil, nil, false, false, flow.Context{}, nil, nil // the rest is so, or set by the next turn
 		*home = c
 	}
 }
@@ -195,7 +196,11 @@ func (a *objectCell) ran(c *Call, m *message, r Reply, err *Error) {
 	}
 	a.answer(m, r, err)
 	activate(joins)
+	ready := c.ready && err == nil
 	c.over()
+	if ready {
+		a.saysReady()
+	}
 	m.done()
 }
 
@@ -230,8 +235,12 @@ func (a *objectCell) callbackAgain(
 ) *Error {
 	a.sawCallback(TurnBegan, what, nil)
 	try := before.next()
-	c := a.begin(claim, &noMessage, deadline)
-	defer c.over() // also if it ends its goroutine
+	c, ready := a.begin(claim, &noMessage, deadline), false
+	defer func() { // also if it ends its goroutine
+		if c.over(); ready {
+			a.saysReady()
+		}
+	}()
 	if of != nil {
 		if c.flow = *of; a.node.cfg.Tracer != nil {
 			c.traceCallback(what)
@@ -243,6 +252,7 @@ func (a *objectCell) callbackAgain(
 	a.sawCallback(TurnEnded, what, err)
 	if err == nil {
 		activate(c.joins.raise())
+		ready = c.ready
 	}
 	return err
 }

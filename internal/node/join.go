@@ -154,7 +154,7 @@ func (a *objectCell) reserve(to Join) (*PendingJoin, *Error) {
 	}
 	_, err = a.joinable(to.Actor) // a change that was pending may have ended meanwhile
 	// These are looked at after the Join is counted: a relocation waits for it, or finds none.
-	if spot := actor.spot.Load(); err == nil && spot != nil && spot.fate.claimed() {
+	if spot := actor.spot.Load(); err == nil && spot != nil && spot.fate.claimed() && !spot.lost() {
 		err = errSpotMoves
 	}
 	if err == nil && a.node.relocates() {

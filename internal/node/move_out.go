@@ -125,6 +125,8 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, stays bool) {
 func (o *moveOut) stays(e *relay.SourceEnded) {
 	if v := o.mover.Load(); e.Captured && v != nil {
 		o.cell.box.Seal(&handBack{from: v})
+	} else {
+		o.cell.step(func(t *turn) { t.cell.sealing = false })
 	}
 	if e.Sealed {
 		o.node.abortBinding(o.binding, o.id.relocation, o.cell.ref)

@@ -391,7 +391,7 @@ func (o *moveOut) sealSession(ctx context.Context) relay.SourceEvent {
 	e := relay.SourceEvent{Is: relay.SourceSessionSealed}
 	failpoint.Hit("R03.before")
 	err := o.cell.inStep(func(*turn) *Error {
-		o.binding = o.cell.binding
+		o.binding, o.cell.sealing = o.cell.binding, o.unit != wire.UnitJoin // of which the barrier keeps others
 		return nil
 	})
 	if err == nil {
@@ -468,9 +468,16 @@ func (o *moveOut) confirm() relay.SourceEvent {
 func (o *moveOut) sealed() *mover {
 	v := o.mover.Load()
 	if v == nil {
-		v = &mover{cell: o.cell, id: o.id, to: o.to, unit: o.unit, sealed: clock.Now(), cutOver: o.cutOver}
-		if o.unit == wire.UnitJoin {
+		unit := o.unit
+		if o.of != nil { // its times are those of what it is a part of
+			unit = o.of.unit
+		}
+		v = &mover{cell: o.cell, id: o.id, to: o.to, unit: unit, sealed: clock.Now(), cutOver: o.cutOver}
+		switch {
+		case o.unit == wire.UnitJoin:
 			v.back = o.join.held
+		case o.wide != nil:
+			v.back = o.wide.barrier
 		}
 		o.mover.Store(v)
 		o.cell.box.Seal(v)

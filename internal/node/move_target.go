@@ -228,6 +228,11 @@ func (i *moveIn) perform(e *relay.TargetEffect) (happened relay.TargetEvent) {
 	case relay.TargetComplete:
 		happened.Is = relay.TargetCompleted
 		if i.unit.IsSpot() {
+			if i.wide != nil && i.wide.ready {
+				if err := i.acting(e.Deadline, "OnRelocationReadyCompleted", i.readyCompleted); err != nil {
+					happened.Failure = failureOfMove(err)
+				}
+			}
 			return happened
 		}
 		done := JoinDone{Operation: i.op, JoinOutcome: JoinOutcome{Result: JoinAccepted, Ref: i.cell.ref, Reply: i.admitted.Payload}}
@@ -476,6 +481,7 @@ func (i *moveIn) mergeIn(t *turn, row *store.Authority) {
 		cell.used.Store(int64(clock.Now()))
 		cell.subscribeAgain(i.topics, i.subscribed)
 		cell.awaitMembers(row.MembersLeft)
+		cell.ready.uses = i.wide != nil && i.wide.ready
 	case i.spot != nil:
 		g := i.spot.group.Load()
 		t.claim.Join(g)

@@ -40,6 +40,7 @@ var (
 	errRelocating   = &Error{Kind: errkind.Unavailable, Text: "its node is being relocated, and the object moves"}
 	errUnitLate     = &Error{Kind: errkind.DeadlineExceeded, Text: "it did not come to a turn of it before the relocation's deadline"}
 	errUnitStuck    = &Error{Kind: errkind.InternalFailure, Text: "it is sealed by a callback that keeps failing; free it by its exact ref"}
+	errSpotLost     = &Error{Kind: errkind.Unavailable, Text: "it is a member of a spot that moved before it and is at no living node; have it join another spot, or the entry spot"}
 	errUnitNoTarget = &Error{Kind: errkind.Unavailable, Text: "the node that it should move to is not linked any more, or not in the list"}
 )
 
@@ -51,6 +52,9 @@ func (n *Node) moveUnit(ctx context.Context, u unit, to process, deadline clock.
 	r := &relocating{node: n, unit: u, to: to, deadline: deadline, op: op, cutOver: cutOver, permitted: true}
 	defer r.leavePermit()
 	if spot := u.cell.spot.Load(); spot != nil {
+		if spot.lost() {
+			return unitEnd{result: unitLost, err: errSpotLost.of(opRelocate, u.cell.ref.ID)}
+		}
 		if there, left := spot.whereTo(); left { // where its Spot is
 			r.to, to = there, there
 		}
@@ -59,10 +63,10 @@ func (n *Node) moveUnit(ctx context.Context, u unit, to process, deadline clock.
 		return stays(errUnitNoTarget.of(opRelocate, u.cell.ref.ID))
 	}
 	switch u.kind {
-	case wire.UnitWide:
-		return r.moveWide(ctx)
 	case wire.UnitShell:
 		return r.moveShell(ctx)
+	case wire.UnitWide:
+		return r.moveWide(ctx)
 	case wire.UnitInstance:
 		return r.moveSpot(ctx)
 	default:

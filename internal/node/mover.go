@@ -138,12 +138,12 @@ func (v *mover) capture(bound *binding) (got captured, _ *Error) {
 	if c.typ.Kind != store.Actor {
 		m.SpotID = []byte(c.ref.ID)
 	}
-	if bound.stands() {
+	if bound.stands() && c.binding.key == bound.key { // else they have parted since
 		n.drained(*bound, v.id.relocation, c.ref)
 		owner := bound.key.owner(n)
 		m.HasBinding, m.Binding = true, wire.MovedBinding{
 			Owner: owner.wire(), Session: bound.key.session, BindingGen: bound.key.gen,
-			ClientAway: c.binding.away && c.binding.key == bound.key, // bound is from before the seal
+			ClientAway: c.binding.away, // which bound, from before the seal, may not know
 		}
 	} else { // the end of a binding that is over waits behind the seal, where it will be refused
 		m.ClientGone = c.binding.key.gen != 0
@@ -202,6 +202,7 @@ func (b *handBack) Begin(claim *mailbox.Claim[message]) {
 		(&ending{cell: v.cell, err: errGone}).Begin(claim)
 		return
 	}
+	v.cell.sealing = false
 	if v.back != nil {
 		v.cell.become(claim, v.back)
 	} else {

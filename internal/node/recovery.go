@@ -208,7 +208,7 @@ const (
 
 // reassertRow is for the holder of takeRow: no Destroy may remove the row meanwhile.
 func (n *Node) reassertRow(c *objectCell, epoch store.Epoch) rowEnd {
-	if spot := c.rowSpot; spot != nil && spot.gone.Load() && spot.fate.shell.Load() == nil { // its row is another's
+	if spot := c.rowSpot; spot != nil && (spot.lost() || spot.gone.Load() && spot.fate.shell.Load() == nil) { // its row is another's, or nobody's
 		if spot.typ.Wide {
 			return rowIsOver // and so is that of who shares its owner
 		}

@@ -112,6 +112,29 @@ func (c *objectCell) whereTo() (to process, left bool) {
 	return s.out.to, true
 }
 
+// lost reports whether a PerActor Spot that was here is at no node to which its members could
+// follow it: its move did not end, or the process that has it is over. They may leave it.
+func (c *objectCell) lost() bool {
+	if c.typ.Wide {
+		return false // they share its fate
+	}
+	if s := c.stuck.Load(); s != nil && s.sealed && c.tenure.Load() == leaving {
+		return true
+	}
+	to, left := c.whereTo()
+	return left && c.node.isOver(to)
+}
+
+// isOver reports whether a process of the home mesh is over, as far as is known: a later one of its
+// RID has been seen, or there is no link to it and its lease is over by the list of nodes.
+func (n *Node) isOver(p process) bool {
+	if n.home.links.superseded(p) {
+		return true
+	}
+	d, listed := n.descriptorOf(p)
+	return n.linkOf(p) == nil && (!listed || d.LeaseLeft <= 0)
+}
+
 // end closes what the Spot was here (PA-04), once the target has all that was accepted for it here,
 // or the time for that is over; its messages follow for their time from then on.
 func (s *shell) end() {

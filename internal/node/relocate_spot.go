@@ -91,13 +91,23 @@ func (r *relocating) claimSpot(ctx context.Context) *Error {
 		}
 		break
 	}
+	if err := r.settleMembers(ctx); err != nil {
+		c.fate.release()
+		return err
+	}
+	return nil
+}
+
+// settleMembers waits until nobody is about to enter or leave a Spot that is claimed.
+func (r *relocating) settleMembers(ctx context.Context) *Error {
+	ctx, cancel := untilTime(ctx, r.deadline)
+	defer cancel()
 	for wait := createWaitMin; ; wait = min(2*wait, createWaitMax) {
-		_, settled, err := r.node.membersHere(ctx, c)
+		_, settled, err := r.node.membersHere(ctx, r.unit.cell)
 		switch {
 		case err == nil && settled:
 			return nil
 		case !pause(ctx, wait):
-			c.fate.release()
 			return r.late(ctx)
 		}
 	}

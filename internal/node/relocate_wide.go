@@ -27,7 +27,7 @@ type wideOut struct {
 	members   []*moveOut // in the order of the inventory, in which the Spot is the last
 	chunks    [][]byte   // of the inventory, until it is fixed
 	inventory store.Inventory
-	ready     bool // the Spot has said that it may move now, and is told when it has
+	barrier   *hold // that keeps the Spot at the point at which it has said that it may move; nil: it says nothing
 }
 
 // memberRelocation is the id of the move of one participant.
@@ -57,12 +57,26 @@ func (o *moveOut) root() store.Digest {
 
 // moveWide moves a SpotWide Spot with its members.
 func (r *relocating) moveWide(ctx context.Context) unitEnd {
-	if err := r.claimSpot(ctx); err != nil {
+	barrier, err := r.awaitReady(ctx)
+	switch {
+	case err != nil:
+	case barrier == nil:
+		err = r.claimSpot(ctx)
+	default:
+		if err = r.settleMembers(ctx); err != nil {
+			r.goesOn(barrier)
+		}
+	}
+	if err != nil {
 		return r.unclaimed(err)
 	}
 	o := r.newMove(moveTarget{to: r.to}, nil)
-	o.wide = &wideOut{}
-	return r.runClaimed(ctx, o)
+	o.wide = &wideOut{barrier: barrier}
+	end := r.run(ctx, o)
+	if end.result == unitStayed {
+		r.goesOn(barrier)
+	}
+	return end
 }
 
 // prepare fixes the aggregate in the Store, whose reservation keeps everybody from entering and
@@ -103,6 +117,10 @@ func (o *moveOut) enlist(ctx context.Context, row *store.Authority) ([]store.Par
 	case !settled:
 		return nil, fail(errkind.Unavailable, opRelocate, spot.ref.ID, "its members here are not those that the Store has")
 	}
+	to, there := n.descriptorOf(o.to)
+	if !there {
+		return nil, errUnitNoTarget
+	}
 	slices.SortFunc(cells, func(a, b *objectCell) int { return strings.Compare(a.ref.ID, b.ref.ID) })
 	o.wide.members = make([]*moveOut, 0, len(cells))
 	all := make([]store.Participant, 0, len(cells)+1)
@@ -112,6 +130,8 @@ func (o *moveOut) enlist(ctx context.Context, row *store.Authority) ([]store.Par
 			return nil, fail(errkind.Rejected, opRelocate, spot.ref.ID, "its member %q has DisableRelocation", clip(c.ref.ID))
 		case c.stuck.Load() != nil:
 			return nil, fail(errkind.InternalFailure, opRelocate, spot.ref.ID, "its member %q is sealed by a callback that keeps failing; free it by its exact ref", clip(c.ref.ID))
+		case !serves(&to, to.Mesh, typeKey{store.Actor, c.typ.Name}):
+			return nil, fail(errkind.Unavailable, opRelocate, spot.ref.ID, "node %s takes no actors of type %q", to.RID, c.typ.Name)
 		case store.Epoch(c.epoch.Load()) < row.Epoch:
 			return nil, fail(errkind.Unavailable, opRelocate, spot.ref.ID, "the row of its member %q is yet to be written in the Store's new epoch", clip(c.ref.ID))
 		}

@@ -42,11 +42,15 @@ func (i *moveIn) decides() *moveIn {
 	return i
 }
 
-// cutOver notes that the cutover of the object has come. That of an aggregate has when all have.
+// cutOver notes that the cutover of the object has come. That of an aggregate has when all have;
+// until then each is a sign of its source like a relayed message.
 func (i *moveIn) cutOver() {
-	if d := i.decides(); d.uncut.Add(-1) <= 0 {
-		d.tell(relay.TargetEvent{Is: relay.TargetCutover, MayAct: true})
+	d := i.decides()
+	if d.uncut.Add(-1) > 0 {
+		d.tell(relay.TargetEvent{Is: relay.TargetRelayed})
+		return
 	}
+	d.tell(relay.TargetEvent{Is: relay.TargetCutover, MayAct: true})
 }
 
 // stageWide restores the Spot and all its members, or nothing of them (AG-06, AG-07).

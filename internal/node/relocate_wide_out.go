@@ -24,7 +24,7 @@ func (o *moveOut) sealSessions(ctx context.Context) relay.SourceEvent {
 	bound := false
 	err := o.cell.inStep(func(*turn) *Error { // the members' gate is the Spot's
 		for _, m := range o.wide.members {
-			m.binding = m.cell.binding
+			m.binding, m.cell.sealing = m.cell.binding, true
 			bound = bound || m.binding.stands()
 		}
 		return nil
@@ -128,7 +128,7 @@ func (o *moveOut) trySealAll(ctx context.Context) (sealed bool, err *Error) {
 				m.cell.calmly(t, try)
 				return
 			}
-			free = free && m.cell.runs()
+			free = free && m.waits()
 		}
 		if settled.Swap(true) {
 			return
@@ -155,8 +155,11 @@ func (o *moveOut) trySealAll(ctx context.Context) (sealed bool, err *Error) {
 	return sealed, err
 }
 
-// runs reports whether the object is the consumer of its own mailbox. Under its gate.
-func (c *objectCell) runs() bool { return c.current == mailbox.Consumer[message](c) }
+// waits reports whether the object, or its barrier, has its mailbox. Under its gate.
+func (o *moveOut) waits() bool {
+	c := o.cell
+	return c.current == mailbox.Consumer[message](c) || o.wide != nil && o.wide.barrier != nil && c.current == mailbox.Consumer[message](o.wide.barrier)
+}
 
 // segments are the payload: views of what was captured.
 func (o *moveOut) segments() [][]byte {
@@ -164,7 +167,7 @@ func (o *moveOut) segments() [][]byte {
 		return [][]byte{o.taken.head, o.taken.queue, o.taken.state}
 	}
 	all := o.all()
-	head := wire.AggregateHead{Ready: o.wide.ready, Count: uint32(len(all))}
+	head := wire.AggregateHead{Ready: o.wide.barrier != nil, Count: uint32(len(all))}
 	parts := append(make([][]byte, 0, 1+3*len(all)), head.AppendTo(nil))
 	for _, m := range all {
 		t := &m.taken

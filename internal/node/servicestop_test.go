@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/wire"
@@ -114,16 +113,17 @@ func TestWhatWaitsForANodeThatHasStoppedIsRefused(t *testing.T) {
 		own <- err
 	}()
 	until(t, "all that waits", func() bool { return n.services.busy() == 3 })
-	stopped := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 100*time.Millisecond)
-	defer cancel()
-	go func() { stopped <- n.Shutdown(ctx) }()
-	if a := await(t, "the peer's one's end", answers(t, conn)); a != (answered{2, errkind.Unavailable}) {
+	all := answers(t, conn)
+	n.services.each((*service).close) // as a shutdown does whose time is over
+	if a := await(t, "the peer's one's end", all); a != (answered{2, errkind.Unavailable}) {
 		t.Errorf("request %d ended with %v", a.corr, a.kind)
 	}
 	if err := await(t, "the own one's end", own); KindOf(err) != errkind.ShuttingDown {
 		t.Errorf("the own one: %v", err)
 	}
+	ask(t, conn, "", 3)
+	if a := await(t, "what comes later", all); a != (answered{3, errkind.Unavailable}) {
+		t.Errorf("request %d ended with %v", a.corr, a.kind)
+	}
 	close(goOn)
-	await(t, "its end", stopped)
 }

@@ -25,6 +25,7 @@ type turnContext struct {
 	deadline clock.Mono
 	flow     flow.Context    // of the message; its Correlation is valid during the turn
 	yielded  bool            // the turn has had a Yield
+	ready    bool            // the Spot has said that it may move behind the turn
 	accepted bool            // it is of a message that a node which stops still works off
 	span     trace.Span      // of the turn; nil: none
 	traced   context.Context // has the span; nil without one

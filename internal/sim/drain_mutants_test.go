@@ -36,10 +36,6 @@ var drainMutants = []mutant{
 	{"an actor is bound anew while its binding is being sealed", "internal/sim/move_client.go", []string{
 		"	case a.sealing:\n", "	case false:\n",
 	}, []string{"MB-04", "I9"}},
-	{"a relocation does not wait for moves to the node", "internal/sim/move_drain.go", []string{
-		"	if len(h.preparing) > 0 {\n", "	if false {\n",
-		"err != nil || len(ids) > 0 || len(h.preparing) > 0", "err != nil",
-	}, []string{"I16"}},
 	{"a relocation goes on with the next batch when a unit has failed", "internal/host/operation.go", []string{
 		"	for o.failure == nil && o.batchOver() {\n", "	for o.flying == 0 && len(o.lines) == 0 {\n",
 	}, []string{"I16"}},

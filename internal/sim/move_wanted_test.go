@@ -63,7 +63,7 @@ const moveGuardedAll = 20_000
 // drained is what runs of drains of every kind must have reached.
 var drained = []string{
 	"committed moves", "committed rooms", "committed members", "Actor Left", "PerActorSpot Left", "SpotWideSpot Left", "SpotWideSpot Stayed",
-	"relocation: Relocated None", "relocation: Blocked DeadlineExceeded", "a room waited for who enters or leaves",
+	"relocation: Relocated None", "relocation: Blocked DeadlineExceeded",
 	"a room that came was initialized", "complete move Applied", "executed after a move",
 }
 
@@ -78,7 +78,7 @@ var drainWanted = map[string][]string{
 
 // drainWantedOfMany is what a batch of guardedAll seeds must have reached.
 var drainWantedOfMany = []string{
-	"a bind came while a binding was sealed", "a join was refused as its node relocates", "a destroy was refused as its node relocates",
+	"a room waited for who enters or leaves", "a bind came while a binding was sealed", "a join was refused as its node relocates", "a destroy was refused as its node relocates",
 	"a move was refused as its target relocates", "a unit waited for a join", "a member that never followed was counted out",
 	"a room's new owner died before its members had followed", "the capture of a room failed", "the restore of one of a room failed",
 	"a room is stranded", "a stuck room was freed", "prepare aggregate AlreadyApplied", "prepare aggregate MoveConflict",

@@ -98,7 +98,7 @@ func TestMutants(t *testing.T) {
 	}{
 		{mutants, []string{"TestCreationKeeps"}},
 		{moveMutants, []string{"TestAClientThatIsLost", "TestEachFault", "TestMovesKeep", "TestTwoFaults"}},
-		{drainMutants, []string{"TestDrainsKeep"}},
+		{drainMutants, []string{"TestDrainsKeep", "TestEachFault"}},
 		{linkMutants, []string{"TestALinkThatIsHurt", "TestMovesKeep", "TestCreationKeeps"}},
 	} {
 		for _, m := range of.mutants {
