@@ -115,16 +115,17 @@ func (v *walker) execute(c *zlnode.ActorCall, payload []byte) error {
 }
 
 // walkOrder has a walker join the first of these Spots that is not at its node; or, if it
-// names one, this Spot.
+// names one, this Spot; or go back to an Entry Spot.
 type walkOrder struct {
 	Nodes   []string
 	Spot    string
+	Entry   bool
 	Timeout time.Duration
 }
 
 func (v *walker) join(c *zlnode.ActorCall, to walkOrder) (string, error) {
 	here, spot := c.Node().RID(), to.Spot
-	if spot == "" {
+	if spot == "" && !to.Entry {
 		i := slices.IndexFunc(to.Nodes, func(rid string) bool { return rid != here })
 		if i < 0 {
 			return here, nil
@@ -134,7 +135,11 @@ func (v *walker) join(c *zlnode.ActorCall, to walkOrder) (string, error) {
 	if spot == c.Actor().SpotID() {
 		return here, nil
 	}
-	if err := c.JoinSpot(spot, nil).Timeout(to.Timeout).Defer(); err != nil {
+	call := c.JoinSpot(spot, nil)
+	if to.Entry {
+		call = c.JoinEntrySpot()
+	}
+	if err := call.Timeout(to.Timeout).Defer(); err != nil {
 		return "", err
 	}
 	ref := c.Actor().Ref()

@@ -451,6 +451,11 @@ func (c *Cluster) free(ctx context.Context, o *object) (done bool, err error) {
 		freed, failed := c.sender.DestroyActor(ctx, ref)
 		return freed, errors.Join(err, failed)
 	}
+	if o.typ == roomType { // of which members may live, where the room was before
+		if err := c.leave(ctx, o.id); err != nil {
+			return false, err
+		}
+	}
 	ref, found, err := c.sender.FindSpot(ctx, o.id)
 	if !found && err == nil && ref == (zlnode.SpotRef{}) {
 		return true, nil
@@ -458,6 +463,19 @@ func (c *Cluster) free(ctx context.Context, o *object) (done bool, err error) {
 	freed, failed := c.sender.CloseSpot(ctx, ref)
 	c.mayEnd = c.mayEnd || freed // its members, with it
 	return freed, errors.Join(err, failed)
+}
+
+// leave has the members of a Spot that live go to an Entry Spot.
+func (c *Cluster) leave(ctx context.Context, spot string) error {
+	ids, err := c.view.Members(ctx, spot, "", 100)
+	for _, id := range ids {
+		to := c.sender.Actor(id)
+		if _, gone := zlnode.Request[string](ctx, to, "spot", struct{}{}); gone == nil {
+			_, failed := zlnode.Request[string](ctx, to, "join", walkOrder{Entry: true, Timeout: c.opts.Timeout})
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
 }
 
 // lost reports whether the object's owner is a process that has died, or says that it is stuck.
