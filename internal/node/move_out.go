@@ -112,6 +112,9 @@ func (o *moveOut) end(e *relay.SourceEnded) (_ JoinOutcome, stays bool) {
 	for _, m := range o.all() {
 		m.stays(e)
 	}
+	if e.Captured { // nobody seals the mailbox again before it has all back: of two seals the first would never begin
+		_ = o.cell.inStep(func(*turn) *Error { return nil })
+	}
 	if e.Outcome == relay.SourceRejected {
 		o.log("a move was rejected", nil)
 		return JoinOutcome{Result: JoinRejected, Reply: e.Reply.Payload}, true

@@ -146,7 +146,7 @@ func (l *load) create(ctx context.Context) {
 		}
 		l.mu.Unlock()
 		if err == nil {
-			_ = l.ask(whole, &o, witness.Message(sender, seq)) // its end is noted
+			_ = l.ask(whole, &o, witness.Message(sender, seq)) // it is noted
 		}
 		wait(ctx, 2*rest)
 	}
