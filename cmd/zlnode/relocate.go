@@ -71,7 +71,10 @@ func (o *relocateOptions) run(ctx context.Context, c *admin.Client, out io.Write
 	}
 	r := reply.Relocation
 	if result := reply.Result; result != nil && (r == nil || r.Result == nil || *r.Result != *result) {
-		return o.ended(out, result) // of this call alone, as when another relocation is under way
+		if o.json { // of this call alone, as when another relocation is under way
+			err = json.NewEncoder(out).Encode(reply)
+		}
+		return errors.Join(err, o.ended(out, result))
 	}
 	return o.follow(ctx, c, out, r)
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -145,4 +146,8 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Kind + ": " + e.Text }
 
-func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+// millis is that many milliseconds, or the nearest that a Duration can be.
+func millis(ms int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
+}

@@ -230,7 +230,7 @@ func (c *call) shutdown() {
 	switch {
 	case ask.TimeoutMS == 0:
 		timeout = shutdownTime
-	case ask.TimeoutMS < 0 || timeout > shutdownMax || timeout < 0:
+	case timeout < 0 || timeout > shutdownMax:
 		c.failed(errkind.InvalidOperation, "timeout_ms is of up to an hour")
 		return
 	}

@@ -162,3 +162,15 @@ func TestTheDoorIsClosedBehindItsAnswers(t *testing.T) {
 		t.Error("a door that is closed answers")
 	}
 }
+
+// What no Duration holds is not taken for a short time.
+func TestALongTimeoutDoesNotWrapAround(t *testing.T) {
+	for _, ms := range []int64{1 << 62, 1<<63 - 1, 18446744073709} {
+		if r := (RelocateRequest{TimeoutMS: ms}); r.Timeout() < time.Hour {
+			t.Errorf("%d ms are %v", ms, r.Timeout())
+		}
+		if r := (RelocateRequest{TimeoutMS: -ms}); r.Timeout() >= 0 {
+			t.Errorf("%d ms are %v", -ms, r.Timeout())
+		}
+	}
+}
