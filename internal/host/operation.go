@@ -86,7 +86,12 @@ func (o *operation) late(now clock.Mono) {
 	case announcing:
 		o.conclude(store.Serving, blocked(StoreUnavailable, because("the Store was not told in time that the node is relocating", o.text)))
 	case settling, settled:
-		o.conclude(store.Serving, blocked(DeadlineExceeded, because("what was under way at the node did not end in time", o.text)))
+		text := o.text
+		if tail := o.host.tail; o.phase == settled && tail != nil && len(tail.blocked) > 0 {
+			b := &tail.blocked[0]
+			text = fmt.Sprintf("a relocation before waits for %v %q: %s", b.Kind, b.ID, b.Text)
+		}
+		o.conclude(store.Serving, blocked(DeadlineExceeded, because("what was under way at the node did not end in time", text)))
 	case taking:
 		o.conclude(store.Serving, blocked(DeadlineExceeded, "there was no time left to move anything"))
 	case moving:

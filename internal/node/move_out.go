@@ -176,6 +176,7 @@ func (o *moveOut) moved(row *store.Authority) {
 		m.now.Store(&there)
 		return nil
 	}) // refused only if the node ends
+	o.leaveRow() // if nobody heard of its relay-ready
 	for _, m := range o.all() {
 		n.routes.drop(m.cell.ref.ID)
 		n.counters.movedOut.Add(1)

@@ -137,10 +137,13 @@ func (o *moveOut) takeRow() {
 	}
 }
 
+// leaveRow gives back the row, and those of what goes along.
 func (o *moveOut) leaveRow() {
-	if o.locked {
-		o.locked = false
-		o.cell.leaveRow()
+	for _, m := range o.all() {
+		if m.locked {
+			m.locked = false
+			m.cell.leaveRow()
+		}
 	}
 }
 

@@ -107,7 +107,10 @@ func (r *relocating) awaitReady(ctx context.Context) (barrier *hold, err *Error)
 	}
 	if err = r.node.movesOut.enter(ctx, deadlineOf(ctx)); err != nil {
 		r.goesOn(w.held)
-		return nil, r.late(ctx)
+		if ctx.Err() != nil {
+			err = r.late(ctx)
+		}
+		return nil, err
 	}
 	r.permitted = true
 	return w.held, nil

@@ -111,7 +111,9 @@ func (o *moveOut) prepare(ctx context.Context, e *relay.SourceEffect) relay.Sour
 	return happened
 }
 
-// enlist makes the moves of the members, and returns all participants. row is the Spot's.
+// enlist makes the moves of the members, and returns all participants. row is the Spot's. The
+// members' rows are taken like the Spot's: in a new epoch nobody writes them again, or finds one
+// to be another's, before it is known what became of the aggregate.
 func (o *moveOut) enlist(ctx context.Context, row *store.Authority) ([]store.Participant, *Error) {
 	n, spot := o.node, o.cell
 	cells, settled, err := n.membersHere(ctx, spot)
@@ -139,7 +141,11 @@ func (o *moveOut) enlist(ctx context.Context, row *store.Authority) ([]store.Par
 		case store.Epoch(c.epoch.Load()) < row.Epoch:
 			return nil, fail(errkind.Unavailable, opRelocate, spot.ref.ID, "the row of its member %q is yet to be written in the Store's new epoch", clip(c.ref.ID))
 		}
-		o.wide.members = append(o.wide.members, o.memberMove(c))
+		m := o.memberMove(c)
+		if m.locked = c.takeRow(ctx); !m.locked {
+			return nil, errUnitLate.of(opRelocate, spot.ref.ID)
+		}
+		o.wide.members = append(o.wide.members, m)
 		p := participant(c)
 		p.SpotVersion = row.Version
 		all = append(all, p)
