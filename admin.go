@@ -13,10 +13,11 @@ import (
 // its RelocationLimits. docs/OPERATIONS.md describes it. Who has the Token may end the node.
 type AdminPort struct {
 	// Addr is "host:port" with 127.0.0.1, ::1 or localhost as its host; port 0 takes a free one
-	// (Node.AdminAddr). Anything else is InvalidOperation. Default "": there is no such port.
+	// (Node.AdminAddr). Anything else is InvalidOperation, and one that cannot be opened
+	// Unavailable. Default "": there is no such port.
 	Addr string
-	// Token is what each request must bring, 16 bytes at least; take random ones, of letters and
-	// digits.
+	// Token is what each request must bring, 16 bytes at least, else InvalidOperation; take random
+	// ones, of letters and digits.
 	Token []byte
 }
 
@@ -41,7 +42,8 @@ func (p *AdminPort) open() (net.Listener, error) {
 	return l, nil
 }
 
-// AdminAddr returns the address of the port for operators; nil: there is none.
+// AdminAddr returns the address of the port for operators, also of a node that has stopped; nil:
+// there is none.
 func (n *Node) AdminAddr() net.Addr {
 	if port := n.admin.Load(); port != nil {
 		return port.Addr()

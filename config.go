@@ -211,8 +211,8 @@ type Config struct {
 	// Default: none.
 	RelocationCompression Compression
 	// MaxMoves bounds the objects that leave the node at once: the state of each is in
-	// memory. More wait for their turn, until their Join's deadline. MaxRestores bounds those
-	// that come and whose factory and adapter run at once; more wait as long. 1 to 65,536,
+	// memory. More wait for their turn, and work on, until the deadline of their Join or of the
+	// relocation. MaxRestores bounds those that come and whose factory and adapter run at once; more wait as long. 1 to 65,536,
 	// default 64. A node that is relocated has no more objects leave at once than make it go
 	// faster, which it finds out: more would only stand still for longer.
 	//

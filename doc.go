@@ -47,6 +47,13 @@
 // message's deadline and ends with the turn. It must not be kept, and it belongs
 // to the handler's goroutine.
 //
+// # Ending a node
+//
+// Node.Relocate hands all that lives at a node to others while clients stay connected; each
+// type's RelocationPolicy says what of its values goes along. Node.Cordon keeps new objects
+// away, Node.RunUntilSignal ends a process in order, and Config.Admin opens a port for
+// operators (docs/OPERATIONS.md). Node.Shutdown alone moves nothing: what is there ends.
+//
 // # Errors
 //
 // Every operation that fails returns an *Error with a Kind. Test for a kind with

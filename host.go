@@ -58,7 +58,7 @@ type Relocate struct {
 	// TargetVersion is of RollingUpdate: the Config.AppVersion that targets have, letter by
 	// letter, a semantic version ("1.4.0", "v1.4.0-rc.1") higher than this node's.
 	TargetVersion string
-	// Timeout is how long it may take, default 30 s. Who asks for what is under way already has
+	// Timeout is how long it may take, default 30 s (0); a negative one is InvalidOperation. Who asks for what is under way already has
 	// the deadline of who asked first.
 	Timeout time.Duration
 }

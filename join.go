@@ -207,13 +207,14 @@ func joinDone(d node.JoinDone) JoinDone {
 	return done
 }
 
-// StuckObject is an Actor that does not go on: Ref is the exact one for DestroyActor, Type
-// its stable type, SpotID the Spot that it is a member of, and Reason says for people which
+// StuckObject is an Actor or a Spot that does not go on: Ref is the exact one for DestroyActor
+// or CloseSpot, Type its stable type, SpotID the Spot that it is a member of, and Reason says for people which
 // callback failed last and with what, or that one hangs, or that its move did not end. See
 // JoinCompleter.
 type StuckObject = node.StuckObject
 
-// StuckObjects returns the Actors of the node that do not go on, by their ids.
+// StuckObjects returns the Actors and Spots of the node that do not go on, by their ids: a
+// callback that must succeed keeps failing, or nobody knows where they are after a move.
 func (n *Node) StuckObjects() []StuckObject { return n.inner.StuckObjects() }
 
 // actorCallbacks registers the callbacks that an Actor's value implements.

@@ -32,7 +32,8 @@ type RelocationPolicy struct {
 
 // The policies without an adapter.
 var (
-	// DisableRelocation keeps objects of the type where they were created.
+	// DisableRelocation keeps objects of the type where they were created: a Join to another node
+	// is Rejected, and Node.Relocate is Blocked while such an object lives at the node.
 	DisableRelocation = RelocationPolicy{inner: node.Disable}
 	// RecreateOnRelocation has the factory make the value anew at the other node. Queue and
 	// timers go along, and nothing of the value does.

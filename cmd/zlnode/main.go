@@ -41,8 +41,8 @@ var errNotOK = errors.New("the result is not ok")
 // status is what shells make of that signal.
 var errTerminated = errors.New("stopped by SIGTERM")
 
-// errDisorder ends a node process that has served and stopped as it was told to, but could
-// not end all of its objects in order.
+// errDisorder ends a node process that has served and stopped as it was told to, or the command
+// that had one stopped, if not all of its objects could be ended in order.
 var errDisorder = errors.New("not all ended in order")
 
 // errBlocked ends a command whose output has said that a node's relocation is blocked.

@@ -68,19 +68,19 @@ func TestARelocationIsShownAsItGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) > 3 || !strings.HasPrefix(lines[0], "3 of 12 moved, 2 moving, 6 left, 1 blocked; ends in about 1m") ||
+	if len(lines) > 3 || !strings.HasPrefix(lines[0], "3 of 12 moved, 2 moving, 6 to go, 1 blocked; ends in about 1m") ||
 		strings.Count(out.String(), `blocked: SpotWideSpot "room 1": StateIncompatible: why`) != 1 {
 		t.Errorf("it shows\n%s", out.String())
 	}
 	for want, r := range map[string]admin.Relocation{
 		"not counted yet; 1m0s left of its time": {Running: true, Deadline: now.Add(time.Minute)},
-		"1 of 2 moved, 0 moving, 0 left, 0 blocked; 1 at no node that is known; Blocked: RelocationFailed": {
+		"1 of 2 moved, 0 moving, 0 to go, 0 blocked; 1 at no node that is known; Blocked: RelocationFailed": {
 			Units: []admin.Units{{Total: 2, Left: 1, Lost: 1}}, Result: &admin.Result{Outcome: "Blocked", Reason: "RelocationFailed"},
 		},
-		"1 of 1 moved, 0 moving, 0 left, 0 blocked; Relocated; safe to shut down": {
+		"1 of 1 moved, 0 moving, 0 to go, 0 blocked; Relocated; safe to shut down": {
 			Units: []admin.Units{{Total: 1, Left: 1}}, Result: &admin.Result{Outcome: "Relocated", Reason: "None"}, SafeToShutdown: true,
 		},
-		"1 of 2 moved, 1 moving, 0 left, 0 blocked; Blocked: DeadlineExceeded; members of spots yet follow these": {
+		"1 of 2 moved, 1 moving, 0 to go, 0 blocked; Blocked: DeadlineExceeded; members of spots yet follow these": {
 			Units: []admin.Units{{Total: 2, Left: 1, Moving: 1}}, RunsOn: true, Result: &admin.Result{Outcome: "Blocked", Reason: "DeadlineExceeded"},
 		},
 	} {

@@ -171,7 +171,7 @@ func progressText(r *admin.Relocation, now time.Time) string {
 		all.Blocked += u.Blocked
 		all.Lost += u.Lost
 	}
-	words := []string{fmt.Sprintf("%d of %d moved, %d moving, %d left, %d blocked", all.Left, all.Total, all.Moving,
+	words := []string{fmt.Sprintf("%d of %d moved, %d moving, %d to go, %d blocked", all.Left, all.Total, all.Moving,
 		max(all.Total-all.Left-all.Moving-all.Blocked-all.Lost, 0), all.Blocked)}
 	if all.Total == 0 && r.Result == nil {
 		words[0] = "not counted yet"

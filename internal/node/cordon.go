@@ -49,7 +49,7 @@ func (n *Node) setCordon(ctx context.Context, op string, c *cordon) error {
 		return errStopping.of(op, n.cfg.RID)
 	}
 	if before := n.cordon.Swap(c); (before == nil) != (c == nil) {
-		n.log.Info().Bool("cordoned", c != nil).Msg("what is new is placed elsewhere while the node is cordoned")
+		n.log.Info().Bool("cordoned", c != nil).Msg("the cordon of the node has changed")
 	}
 	err := n.publish(ctx, op)
 	n.discovery.meet()

@@ -207,7 +207,7 @@ func (o *moveOut) abandon(err *Error) {
 	}
 }
 
-// strand leaves the Actor sealed, with its messages refused, until somebody frees it
+// strand leaves the object sealed, with its messages refused, until somebody frees it
 // (decision 4), which a node that stops does itself.
 func (o *moveOut) strand(e *relay.SourceEnded) {
 	n, err := o.node, errStranded
@@ -218,8 +218,8 @@ func (o *moveOut) strand(e *relay.SourceEnded) {
 		err = errStopping
 	}
 	o.log("a move is stranded", why.err)
-	n.log.Error().Str("actor", clip(o.cell.ref.ID)).Str("reason", clip(why.String())).
-		Msg("an actor is at no node that is known, as its move did not end in time; it stays so until it is destroyed with its exact ref or the node stops")
+	o.cell.naming(n.log.Error()).Str("reason", clip(why.String())).
+		Msg("an object is at no node that is known, as its move did not end in time; it stays so until it is ended with its exact ref or the node stops")
 	for _, m := range o.all() { // the Spot is freed behind its members
 		m.strandAs(&why, err)
 	}

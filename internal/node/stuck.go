@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/zlnode/zlnode/internal/clock"
 	"github.com/zlnode/zlnode/internal/errkind"
 	"github.com/zlnode/zlnode/internal/invariant"
@@ -15,10 +17,10 @@ import (
 	"github.com/zlnode/zlnode/store"
 )
 
-// This file is about Actors that cannot go on: what has to run before their next message
+// This file is about objects that cannot go on: what has to run before their next message
 // does not succeed (JN-10, RL-22). Nobody ends them unasked.
 
-// stuck is why an Actor does not go on.
+// stuck is why an object does not go on.
 type stuck struct {
 	what      string
 	err       *Error // of the last try; nil: the first one runs yet
@@ -106,20 +108,20 @@ func (c *objectCell) showing(from clock.Mono, why func() *stuck) (over func()) {
 	}
 }
 
-// seal makes the Actor refuse what comes from here on, and keep what is held. That of a
+// seal makes the object refuse what comes from here on, and keep what is held. That of a
 // node that stops ends at once.
 func (c *objectCell) seal(held keeper, why stuck) {
 	n := c.node
 	c.stuck.Store(&why)
-	n.log.Error().Str("actor", clip(c.ref.ID)).Str("reason", clip(why.String())).
-		Msg("an actor is sealed, and stays so until it is destroyed with its exact ref or the node stops")
+	c.naming(n.log.Error()).Str("reason", clip(why.String())).
+		Msg("an object is sealed, and stays so until it is ended with its exact ref or the node stops")
 	c.box.Seal(&sealed{cell: c, held: held})
 	if n.stopping.Load() { // and may have gone through those that are sealed
 		n.freeUnasked(c)
 	}
 }
 
-// freeSealed ends the sealed Actors of a node that stops, so that nothing waits for them.
+// freeSealed ends the sealed objects of a node that stops, so that nothing waits for them.
 func (n *Node) freeSealed() {
 	for _, actors := range []bool{true, false} { // a Spot is freed behind its members
 		n.actors.Range(func(_ string, c *objectCell) bool {
@@ -131,7 +133,7 @@ func (n *Node) freeSealed() {
 	}
 }
 
-// freeUnasked ends an Actor of a node that stops, if it is sealed. One that may be at another
+// freeUnasked ends an object of a node that stops, if it is sealed. One that may be at another
 // node keeps its row, as that would end it there.
 func (n *Node) freeUnasked(c *objectCell) {
 	s := c.stuck.Load()
@@ -139,8 +141,13 @@ func (n *Node) freeUnasked(c *objectCell) {
 		return
 	}
 	if end := n.freeStuck(c, newOpID()); end.err != nil {
-		n.log.Warn().Str("actor", clip(c.ref.ID)).Err(end.err).Msg("a sealed actor could not be freed; its id stays Unavailable until it is")
+		c.naming(n.log.Warn()).Err(end.err).Msg("a sealed object could not be freed; its id stays Unavailable until it is")
 	}
+}
+
+// naming adds to a line of the log which object it is about.
+func (c *objectCell) naming(line *zerolog.Event) *zerolog.Event {
+	return line.Str("object", clip(c.ref.ID)).Str("type", clip(c.typ.Name))
 }
 
 // keeper is a consumer that holds messages.
@@ -149,7 +156,7 @@ type keeper interface {
 	unread(*mailbox.Claim[message]) // puts them in front of what is queued
 }
 
-// sealed is the consumer of a stuck Actor.
+// sealed is the consumer of a stuck object.
 type sealed struct {
 	cell *objectCell
 	held keeper
@@ -157,7 +164,7 @@ type sealed struct {
 
 // Begin implements mailbox.Consumer.
 func (s *sealed) Begin(claim *mailbox.Claim[message]) {
-	invariant.Check(s.cell.current == mailbox.Consumer[message](s.held) || s.cell.gone.Load(), "an actor is sealed whose messages are not held")
+	invariant.Check(s.cell.current == mailbox.Consumer[message](s.held) || s.cell.gone.Load(), "an object is sealed whose messages are not held")
 	if s.cell.gone.Load() { // it was ended while this was on its way
 		(&ending{cell: s.cell, err: errGone}).Begin(claim)
 		return
@@ -221,7 +228,7 @@ func (n *Node) freeStuck(cell *objectCell, op store.OpID) destroyEnd {
 var (
 	errStuck = &Error{
 		Kind: errkind.Unavailable,
-		Text: "the actor is sealed, as a callback of its last join keeps failing; it can be destroyed with its exact ref",
+		Text: "the object is sealed, as a callback of its last join or move keeps failing; it can be ended with its exact ref",
 	}
-	errStuckRef = &Error{Kind: errkind.InvalidOperation, Text: "the actor is sealed; to destroy it name it by its exact ref"}
+	errStuckRef = &Error{Kind: errkind.InvalidOperation, Text: "the object is sealed; to end it name it by its exact ref"}
 )
