@@ -63,26 +63,34 @@ type chooserKey struct {
 
 // chooseTarget picks a node of the mesh for a stable type: of those that may host it, have
 // room, and are this node or linked to it, by smooth weighted round robin. Nodes whose Cordon
-// has the pass, a digest, go before them, in turn.
+// has the pass, a digest, go before them, in turn. Where none has room the list may be old, as it
+// is read again only now and then for the room alone: then one is picked all the same, and the
+// Store says whether it is full.
 func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool, pass string) (store.Descriptor, *Error) {
 	if d, there := n.chooseAdmitting(mesh, typ, refused, pass); there {
 		return d, nil
 	}
-	var candidates []store.Descriptor
-	var offered []balance.Candidate
-	hosts, full := 0, 0
+	var candidates, full []store.Descriptor
+	hosts := 0
 	for _, d := range n.discovery.nodes() {
 		if !mayHost(&d, mesh, typ) || refused[d.RID] || d.RID == n.cfg.RID && n.relocates() {
 			continue
 		}
 		hosts++
-		if !hasRoom(&d, typ.kind) {
-			full++
-			continue
+		switch {
+		case !n.reaches(&d):
+		case hasRoom(&d, typ.kind):
+			candidates = append(candidates, d)
+		default:
+			full = append(full, d)
 		}
-		if n.reaches(&d) {
-			candidates, offered = append(candidates, d), append(offered, balance.Candidate{Name: d.RID, Weight: d.Weight})
-		}
+	}
+	if len(candidates) == 0 {
+		candidates = full
+	}
+	offered := make([]balance.Candidate, len(candidates))
+	for i := range candidates {
+		offered[i] = balance.Candidate{Name: candidates[i].RID, Weight: candidates[i].Weight}
 	}
 	n.choosers.mu.Lock()
 	defer n.choosers.mu.Unlock()
@@ -93,14 +101,10 @@ func (n *Node) chooseTarget(mesh string, typ typeKey, refused map[string]bool, p
 		return candidates[i], nil
 	}
 	delete(n.choosers.by, key)
-	switch {
-	case hosts == 0:
+	if hosts == 0 {
 		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no serving node hosts a type %q of kind %v", typ.name, typ.kind)
-	case full == hosts:
-		return store.Descriptor{}, fail(errkind.CapacityExceeded, opCreate, "", "every node that hosts type %q is full", typ.name)
-	default:
-		return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", typ.name)
 	}
+	return store.Descriptor{}, fail(errkind.Unavailable, opCreate, "", "no node that hosts type %q is linked yet", typ.name)
 }
 
 // reaches reports whether the node is this one or linked to it.

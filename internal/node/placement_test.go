@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zlnode/zlnode/internal/balance"
 	"github.com/zlnode/zlnode/store"
 )
 
@@ -50,5 +51,24 @@ func TestOnlyFittingNodesMayHost(t *testing.T) {
 		if hasRoom(&full, kind) != want {
 			t.Errorf("a node full of spots has room for a %v: %v", kind, !want)
 		}
+	}
+}
+
+// What the list says of the room may be old: nobody is turned away for that. A node that has room by
+// it goes before.
+func TestANodeThatMayBeFullIsAskedIfNoneHasRoom(t *testing.T) {
+	n := storedNode(t, &scripted{})
+	n.choosers.by = map[chooserKey]*balance.Chooser{}
+	d := store.Descriptor{
+		RID: n.cfg.RID, Mesh: n.home.cfg.Name, Role: store.RoleServer, State: store.Serving, Weight: 1, LeaseLeft: time.Minute,
+		ActorTypes: []string{"thing"}, MaxActors: 1, Actors: 1,
+	}
+	n.discovery.list.Store(&store.NodeList{Nodes: []store.Descriptor{d}})
+	typ := typeKey{store.Actor, "thing"}
+	if got, err := n.chooseTarget(d.Mesh, typ, nil, ""); err != nil || got.RID != d.RID {
+		t.Errorf("chosen is %q: %v", got.RID, err)
+	}
+	if got, err := n.chooseTarget(d.Mesh, typ, map[string]bool{d.RID: true}, ""); err == nil {
+		t.Errorf("%q was chosen, which the Store has said is full", got.RID)
 	}
 }
