@@ -260,16 +260,19 @@ func (o *moveOut) found() {
 // that is over, but may have found the object in the table just before.
 func (o *moveOut) forget(now clock.Mono) {
 	n := o.node
-	if !o.hidden {
+	switch {
+	case !o.hidden:
 		o.hidden = true
 		n.leaveTable(o.cell)
 		o.until.Store(int64(now.Add(sweepPause)))
 		return
+	case o.forgotten: // it is about to go
+		return
 	}
+	o.forgotten = true
 	if ref := o.now.Load(); ref != nil && !o.left.Swap(true) { // the target's word did not come
 		o.leftSpot(*ref)
 	}
-	n.moves.out.Delete(o.id.key())
 	if l := n.linkOf(o.to); l != nil { // nothing more is relayed
 		l.sendControl(&wire.MoveAbort{Relocation: o.id.relocation, Attempt: o.id.attempt})
 	}
@@ -277,6 +280,7 @@ func (o *moveOut) forget(now clock.Mono) {
 		if t.refused == nil {
 			o.mover.Load().end(t.claim, errMoved)
 		}
+		n.moves.out.Delete(o.id.key()) // behind which nothing of it is left here
 	})
 }
 

@@ -50,11 +50,12 @@ type moveOut struct {
 	linkLost   bool // a link that comes is news to the Source
 	targetGone bool // the Source knows that the target's process is over
 
-	until    atomic.Int64             // clock.Mono; when the follow is over
-	hidden   bool                     // nobody finds what is left here any more; of the sweeper
-	stranded atomic.Bool              // it ended without a word of the Actor
-	left     atomic.Bool              // the Spot here was told that the Actor has left
-	now      atomic.Pointer[ActorRef] // where it is, once that is known
+	until atomic.Int64 // clock.Mono; when the follow is over
+	// Of the sweeper: nobody finds what is left here any more, and it is about to go.
+	hidden, forgotten bool
+	stranded          atomic.Bool              // it ended without a word of the Actor
+	left              atomic.Bool              // the Spot here was told that the Actor has left
+	now               atomic.Pointer[ActorRef] // where it is, once that is known
 
 	events inbox[relay.SourceEvent]
 
