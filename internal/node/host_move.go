@@ -54,7 +54,7 @@ func (n *Node) whyStayed(c *objectCell, e *unitEnd) host.Reason {
 		return host.DeadlineExceeded
 	case kind == errkind.Rejected:
 		return host.RelocationDisabled
-	case kind == errkind.InternalFailure || kind == errkind.DataLost:
+	case kind == errkind.InternalFailure:
 		return host.StateIncompatible
 	case !e.sent && (kind == errkind.Unavailable || kind == errkind.CapacityExceeded || kind == errkind.ShuttingDown):
 		return host.TargetUnavailable
