@@ -66,6 +66,9 @@ func onceAndInOrder(t *testing.T, u *audience) {
 	u.must(silent, "unsubscribe", "world")
 
 	const count = 300
+	u.eventually("all that was published has passed the roads", func() bool {
+		return uint64(u.published("a", "b")+u.published("a", "c")) == u.a.Stats().PublishesSent
+	})
 	before := map[string]int{"b": u.published("a", "b"), "c": u.published("a", "c")}
 	sent, missed := u.a.Stats().PublishesSent, u.b.Stats().CopiesMissed
 	if p := u.publishes(u.a, "world", 1, count); p != (zlnode.Published{Nodes: 2, Local: 2}) {
