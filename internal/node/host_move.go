@@ -16,11 +16,12 @@ var (
 )
 
 // moveForHost moves one unit of a relocation, with a permit. One that is not here any more, as it
-// has ended since the inventory, has left as any other.
+// has ended since the inventory, or that has joined another Spot since its own has left, has left as
+// any other.
 func (n *Node) moveForHost(e *host.Effect, op store.OpID, tell func(host.Event)) {
 	ended := host.Event{Is: host.UnitEnded, Unit: e.Unit}
 	c, here := n.actors.Load(e.Moves.ID)
-	if !here || !c.resident() || host.UnitKind(unitOf(c)) != e.Moves.Kind {
+	if !here || !c.resident() || host.UnitKind(unitOf(c)) != e.Moves.Kind || c.inSpotHere() {
 		n.movesOut.leave()
 		tell(ended)
 		return
@@ -40,6 +41,13 @@ func (n *Node) moveForHost(e *host.Effect, op store.OpID, tell func(host.Event))
 	log.Stringer("kind", e.Moves.Kind).Str("object", clip(e.Moves.ID)).Str("target", e.To.RID).Stringer("result", ended.Ended).
 		Stringer("reason", ended.Reason).Str("error", clip(ended.Failure)).Msg("the move of a unit has ended")
 	tell(ended)
+}
+
+// inSpotHere reports whether the Actor is in a User Spot that has not left. Whose unit began to move
+// has left the Spot that it should follow, and is a part of that one now.
+func (c *objectCell) inSpotHere() bool {
+	spot := c.spot.Load()
+	return spot != nil && spot.resident()
 }
 
 // whyStayed is the reason of a unit that did not leave. TargetUnavailable is for one of which

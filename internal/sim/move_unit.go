@@ -103,6 +103,11 @@ func (h *host) moveUnit(u *unit) {
 		u.end(lifecycle.Lost, errOrphan)
 		return
 	}
+	if a := h.actors[u.id]; u.kind == lifecycle.Actor && a != nil && a.room != nil && a.room.tenure == owned {
+		h.w.Cover.Mark("a member had joined another room before it followed its own")
+		u.isGone()
+		return
+	}
 	if h.linkOf(u.to) == nil {
 		h.leavePermit()
 		u.end(lifecycle.Stayed, errNoWay)

@@ -237,7 +237,7 @@ func (i *arriving) endRoom(e *relay.TargetEffect) {
 			h.completeMove(r, i.id, 3)
 		}
 	case relay.TargetStuck:
-		r.stuck = e.Failure.Text
+		r.stuck, r.claimed = e.Failure.Text, false // nobody enters it; its members may leave it
 		for _, m := range i.members {
 			m.a.stuck = r.stuck
 			m.a.seal(func() { m.a.cur = sealed{m.q} })
